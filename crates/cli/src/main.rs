@@ -1,0 +1,2 @@
+//! The etvk command.
+fn main() {}

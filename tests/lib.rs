@@ -1,0 +1,1 @@
+//! Cross-crate conformance and property suites; see the test targets.

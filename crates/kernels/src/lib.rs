@@ -2,6 +2,8 @@
 
 mod geometry;
 mod launch;
+#[rustfmt::skip]
+pub mod table;
 
 pub use geometry::{Dims, MAX_RANK, Strided};
 pub use launch::{

@@ -92,6 +92,20 @@ pub struct TensorInfo {
     pub layout_hint: u8,
 }
 
+impl TensorInfo {
+    /// Number of elements; 1 for rank 0.
+    #[must_use]
+    pub fn element_count(&self) -> u64 {
+        self.dims.iter().fold(1, |count, &dim| u64::saturating_mul(count, dim.into()))
+    }
+
+    /// Bytes of the elements at [`DType::size`] each.
+    #[must_use]
+    pub fn byte_size(&self) -> u64 {
+        self.element_count().saturating_mul(self.dtype.size() as u64)
+    }
+}
+
 /// One value of the graph.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -117,6 +131,32 @@ pub enum Value {
     Tensor(TensorInfo),
     /// An integer that the host computes at every execution.
     SymInt,
+}
+
+impl Value {
+    /// The kind as a word, for messages.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Null => "Null",
+            Value::Int(_) => "Int",
+            Value::Double(_) => "Double",
+            Value::Bool(_) => "Bool",
+            Value::String(_) => "String",
+            Value::IntList(_) => "IntList",
+            Value::DoubleList(_) => "DoubleList",
+            Value::BoolList(_) => "BoolList",
+            Value::ValueList(_) => "ValueList",
+            Value::Tensor(_) => "Tensor",
+            Value::SymInt => "SymInt",
+        }
+    }
+
+    /// Whether the value is a list, of literals or of ids.
+    #[must_use]
+    pub fn is_list(&self) -> bool {
+        matches!(self, Value::IntList(_) | Value::DoubleList(_) | Value::BoolList(_) | Value::ValueList(_))
+    }
 }
 
 /// One operator call: every argument in schema order, then the output(s) as the last id.
@@ -155,7 +195,8 @@ pub struct Constant {
 ///
 /// Guaranteed after [`crate::Payload::parse`]: every id in calls, lists, inputs and outputs is in range;
 /// lists do not nest; ranks are at most 8; element counts fit in `u32`; constant ids are in range;
-/// inputs are tensors or SymInts and not constants.
+/// constants are as long as their tensors need; inputs are tensors or SymInts, not constants, and distinct;
+/// outputs are tensors or SymInts; calls have a name and at least one argument.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Graph {
     /// All values by id.

@@ -1,0 +1,31 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-gpu test-all shaders fmt
+
+DEMO := tests/fixtures/models/gemma4_tiny_4w_fp16
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: ## install what running and testing need and this machine lacks (Debian, Ubuntu)
+	@scripts/setup.sh test
+	@scripts/swiftshader.sh >/dev/null
+
+demo: ## decode the tiny Gemma 4 fixture on this machine's Vulkan device
+	@scripts/setup.sh run
+	cargo build --release --package etvk-cli
+	@cargo run --release --quiet --package etvk-cli -- demo $(DEMO)
+
+test: ## format, lints, docs, the whole suite on lavapipe, conformance again on SwiftShader
+	@scripts/test.sh cpu
+
+test-gpu: ## the suite and conformance on this machine's own device
+	@scripts/test.sh gpu
+
+test-all: test test-gpu ## both of them
+
+shaders: ## rebuild the committed SPIR-V after a change in shaders/
+	@scripts/setup.sh shaders
+	cargo xtask shaders
+
+fmt: ## format all Rust code
+	cargo fmt --all

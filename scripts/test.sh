@@ -94,7 +94,7 @@ conformance() { # NAME
 layers_loaded() {
     VK_LOADER_DEBUG=layer "${target_dir:-target}/debug/etvk" conformance tests/fixtures \
         --filter '^format/delegate_inline$' >"$scratch/loader" 2>&1
-    grep -aiqE "(insert|load)[a-z]* .*$layer" "$scratch/loader"
+    grep -aqE "Insert instance layer \"?$layer" "$scratch/loader"
 }
 
 # --- the run -----------------------------------------------------------------------------------------------------

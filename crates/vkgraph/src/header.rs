@@ -117,7 +117,7 @@ fn follow(flatbuffer: &[u8], at: usize) -> Option<usize> {
 /// Position of a table's field, `None` where it is absent.
 fn slot(flatbuffer: &[u8], table: usize, slot: usize) -> Option<usize> {
     let back = u32_at(flatbuffer, table)?.cast_signed();
-    let vtable = table.checked_add_signed(-isize::try_from(back).ok()?)?;
+    let vtable = table.checked_add_signed(isize::try_from(back).ok()?.checked_neg()?)?;
     let at = 4 + 2 * slot;
     if at + 2 > bytes_at(flatbuffer, vtable).map(u16::from_le_bytes)?.into() {
         return None;

@@ -18,6 +18,8 @@ mod error;
 mod generated;
 mod graph;
 mod header;
+#[cfg(test)]
+mod malformed;
 mod payload;
 mod read;
 mod write;

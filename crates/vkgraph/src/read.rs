@@ -115,15 +115,15 @@ fn value(entry: wire::ValueEntry<'_>, values: usize, constants: &[Constant]) -> 
         }
         Kind::IntListValue => {
             let items = entry.value_as_int_list_value().and_then(|body| body.items());
-            Some(Value::IntList(literals(items)?))
+            Some(Value::IntList(literals(items, wire::Int64::value)?))
         }
         Kind::DoubleListValue => {
             let items = entry.value_as_double_list_value().and_then(|body| body.items());
-            Some(Value::DoubleList(literals(items)?))
+            Some(Value::DoubleList(literals(items, wire::Float64::value)?))
         }
         Kind::BoolListValue => {
             let items = entry.value_as_bool_list_value().and_then(|body| body.items());
-            Some(Value::BoolList(literals(items)?))
+            Some(Value::BoolList(literals(items, |item| item)?))
         }
         Kind::ListValue => {
             let items = entry.value_as_list_value().and_then(|body| body.items());
@@ -138,8 +138,12 @@ fn value(entry: wire::ValueEntry<'_>, values: usize, constants: &[Constant]) -> 
     value.ok_or(ValueFault::Kind { tag: tag.0 })
 }
 
-fn literals<'a, T: Follow<'a, Inner = T>>(items: Option<Vector<'a, T>>) -> Result<Vec<T>, ValueFault> {
-    Ok(items.ok_or(ValueFault::Missing { field: "items" })?.iter().collect())
+fn literals<'a, T: Follow<'a>, U>(
+    items: Option<Vector<'a, T>>,
+    read: impl Fn(T::Inner) -> U,
+) -> Result<Vec<U>, ValueFault> {
+    let items = items.ok_or(ValueFault::Missing { field: "items" })?;
+    Ok(items.iter().map(read).collect())
 }
 
 fn list_items(items: Option<Vector<'_, i32>>, values: usize) -> Result<Vec<ValueId>, ValueFault> {

@@ -103,8 +103,12 @@ fn body(fbb: &mut FlatBufferBuilder<'_>, value: &Value) -> (wire::AnyValue, WIPO
             (Kind::IntValue, body.as_union_value())
         }
         Value::Double(double_val) => {
+            // -0.0 equals the default, would be left out, and be read as 0.0.
+            fbb.force_defaults(true);
             let args = wire::DoubleValueArgs { double_val: *double_val };
-            (Kind::DoubleValue, wire::DoubleValue::create(fbb, &args).as_union_value())
+            let body = wire::DoubleValue::create(fbb, &args);
+            fbb.force_defaults(false);
+            (Kind::DoubleValue, body.as_union_value())
         }
         Value::Bool(bool_val) => {
             let body = wire::BoolValue::create(fbb, &wire::BoolValueArgs { bool_val: *bool_val });
@@ -115,11 +119,13 @@ fn body(fbb: &mut FlatBufferBuilder<'_>, value: &Value) -> (wire::AnyValue, WIPO
             (Kind::StringValue, wire::StringValue::create(fbb, &args).as_union_value())
         }
         Value::IntList(items) => {
-            let args = wire::IntListValueArgs { items: Some(fbb.create_vector(items)) };
+            let items = fbb.create_vector_from_iter(items.iter().map(|&item| wire::Int64::new(item)));
+            let args = wire::IntListValueArgs { items: Some(items) };
             (Kind::IntListValue, wire::IntListValue::create(fbb, &args).as_union_value())
         }
         Value::DoubleList(items) => {
-            let args = wire::DoubleListValueArgs { items: Some(fbb.create_vector(items)) };
+            let items = fbb.create_vector_from_iter(items.iter().map(|&item| wire::Float64::new(item)));
+            let args = wire::DoubleListValueArgs { items: Some(items) };
             (Kind::DoubleListValue, wire::DoubleListValue::create(fbb, &args).as_union_value())
         }
         Value::BoolList(items) => {

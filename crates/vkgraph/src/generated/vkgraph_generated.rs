@@ -258,6 +258,190 @@ impl<'a> flatbuffers::Verifiable for AnyValue {
 impl flatbuffers::SimpleToVerifyInSlice for AnyValue {}
 pub struct AnyValueUnionTableOffset {}
 
+// struct Int64, aligned to 8
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq)]
+pub struct Int64(pub [u8; 8]);
+impl Default for Int64 { 
+  fn default() -> Self { 
+    Self([0; 8])
+  }
+}
+impl core::fmt::Debug for Int64 {
+  fn fmt(&self, f: &mut core::fmt::Formatter) -> core::fmt::Result {
+    f.debug_struct("Int64")
+      .field("value", &self.value())
+      .finish()
+  }
+}
+
+impl flatbuffers::SimpleToVerifyInSlice for Int64 {}
+impl<'a> flatbuffers::Follow<'a> for Int64 {
+  type Inner = &'a Int64;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    <&'a Int64>::follow(buf, loc)
+  }
+}
+impl<'a> flatbuffers::Follow<'a> for &'a Int64 {
+  type Inner = &'a Int64;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    flatbuffers::follow_cast_ref::<Int64>(buf, loc)
+  }
+}
+impl<'b> flatbuffers::Push for Int64 {
+    type Output = Int64;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        let src = ::core::slice::from_raw_parts(self as *const Int64 as *const u8, Self::size());
+        dst.copy_from_slice(src);
+    }
+}
+
+impl<'a> flatbuffers::Verifiable for Int64 {
+  #[inline]
+  fn run_verifier(
+    v: &mut flatbuffers::Verifier, pos: usize
+  ) -> Result<(), flatbuffers::InvalidFlatbuffer> {
+    use self::flatbuffers::Verifiable;
+    v.in_buffer::<Self>(pos)
+  }
+}
+
+impl<'a> Int64 {
+  #[allow(clippy::too_many_arguments)]
+  pub fn new(
+    value: i64,
+  ) -> Self {
+    let mut s = Self([0; 8]);
+    s.set_value(value);
+    s
+  }
+
+  pub fn value(&self) -> i64 {
+    let mut mem = core::mem::MaybeUninit::<<i64 as EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    EndianScalar::from_little_endian(unsafe {
+      core::ptr::copy_nonoverlapping(
+        self.0[0..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        core::mem::size_of::<<i64 as EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_value(&mut self, x: i64) {
+    let x_le = x.to_little_endian();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[0..].as_mut_ptr(),
+        core::mem::size_of::<<i64 as EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+}
+
+// struct Float64, aligned to 8
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq)]
+pub struct Float64(pub [u8; 8]);
+impl Default for Float64 { 
+  fn default() -> Self { 
+    Self([0; 8])
+  }
+}
+impl core::fmt::Debug for Float64 {
+  fn fmt(&self, f: &mut core::fmt::Formatter) -> core::fmt::Result {
+    f.debug_struct("Float64")
+      .field("value", &self.value())
+      .finish()
+  }
+}
+
+impl flatbuffers::SimpleToVerifyInSlice for Float64 {}
+impl<'a> flatbuffers::Follow<'a> for Float64 {
+  type Inner = &'a Float64;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    <&'a Float64>::follow(buf, loc)
+  }
+}
+impl<'a> flatbuffers::Follow<'a> for &'a Float64 {
+  type Inner = &'a Float64;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    flatbuffers::follow_cast_ref::<Float64>(buf, loc)
+  }
+}
+impl<'b> flatbuffers::Push for Float64 {
+    type Output = Float64;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        let src = ::core::slice::from_raw_parts(self as *const Float64 as *const u8, Self::size());
+        dst.copy_from_slice(src);
+    }
+}
+
+impl<'a> flatbuffers::Verifiable for Float64 {
+  #[inline]
+  fn run_verifier(
+    v: &mut flatbuffers::Verifier, pos: usize
+  ) -> Result<(), flatbuffers::InvalidFlatbuffer> {
+    use self::flatbuffers::Verifiable;
+    v.in_buffer::<Self>(pos)
+  }
+}
+
+impl<'a> Float64 {
+  #[allow(clippy::too_many_arguments)]
+  pub fn new(
+    value: f64,
+  ) -> Self {
+    let mut s = Self([0; 8]);
+    s.set_value(value);
+    s
+  }
+
+  pub fn value(&self) -> f64 {
+    let mut mem = core::mem::MaybeUninit::<<f64 as EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    EndianScalar::from_little_endian(unsafe {
+      core::ptr::copy_nonoverlapping(
+        self.0[0..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        core::mem::size_of::<<f64 as EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_value(&mut self, x: f64) {
+    let x_le = x.to_little_endian();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[0..].as_mut_ptr(),
+        core::mem::size_of::<<f64 as EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+}
+
 pub enum NullValueOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -861,11 +1045,11 @@ impl<'a> IntListValue<'a> {
 
 
   #[inline]
-  pub fn items(&self) -> Option<flatbuffers::Vector<'a, i64>> {
+  pub fn items(&self) -> Option<flatbuffers::Vector<'a, Int64>> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<flatbuffers::ForwardsUOffset<flatbuffers::Vector<'a, i64>>>(IntListValue::VT_ITEMS, None)}
+    unsafe { self._tab.get::<flatbuffers::ForwardsUOffset<flatbuffers::Vector<'a, Int64>>>(IntListValue::VT_ITEMS, None)}
   }
 }
 
@@ -876,13 +1060,13 @@ impl flatbuffers::Verifiable for IntListValue<'_> {
   ) -> Result<(), flatbuffers::InvalidFlatbuffer> {
     use self::flatbuffers::Verifiable;
     v.visit_table(pos)?
-     .visit_field::<flatbuffers::ForwardsUOffset<flatbuffers::Vector<'_, i64>>>("items", Self::VT_ITEMS, false)?
+     .visit_field::<flatbuffers::ForwardsUOffset<flatbuffers::Vector<'_, Int64>>>("items", Self::VT_ITEMS, false)?
      .finish();
     Ok(())
   }
 }
 pub struct IntListValueArgs<'a> {
-    pub items: Option<flatbuffers::WIPOffset<flatbuffers::Vector<'a, i64>>>,
+    pub items: Option<flatbuffers::WIPOffset<flatbuffers::Vector<'a, Int64>>>,
 }
 impl<'a> Default for IntListValueArgs<'a> {
   #[inline]
@@ -899,7 +1083,7 @@ pub struct IntListValueBuilder<'a: 'b, 'b, A: flatbuffers::Allocator + 'a> {
 }
 impl<'a: 'b, 'b, A: flatbuffers::Allocator + 'a> IntListValueBuilder<'a, 'b, A> {
   #[inline]
-  pub fn add_items(&mut self, items: flatbuffers::WIPOffset<flatbuffers::Vector<'b , i64>>) {
+  pub fn add_items(&mut self, items: flatbuffers::WIPOffset<flatbuffers::Vector<'b , Int64>>) {
     self.fbb_.push_slot_always::<flatbuffers::WIPOffset<_>>(IntListValue::VT_ITEMS, items);
   }
   #[inline]
@@ -958,11 +1142,11 @@ impl<'a> DoubleListValue<'a> {
 
 
   #[inline]
-  pub fn items(&self) -> Option<flatbuffers::Vector<'a, f64>> {
+  pub fn items(&self) -> Option<flatbuffers::Vector<'a, Float64>> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<flatbuffers::ForwardsUOffset<flatbuffers::Vector<'a, f64>>>(DoubleListValue::VT_ITEMS, None)}
+    unsafe { self._tab.get::<flatbuffers::ForwardsUOffset<flatbuffers::Vector<'a, Float64>>>(DoubleListValue::VT_ITEMS, None)}
   }
 }
 
@@ -973,13 +1157,13 @@ impl flatbuffers::Verifiable for DoubleListValue<'_> {
   ) -> Result<(), flatbuffers::InvalidFlatbuffer> {
     use self::flatbuffers::Verifiable;
     v.visit_table(pos)?
-     .visit_field::<flatbuffers::ForwardsUOffset<flatbuffers::Vector<'_, f64>>>("items", Self::VT_ITEMS, false)?
+     .visit_field::<flatbuffers::ForwardsUOffset<flatbuffers::Vector<'_, Float64>>>("items", Self::VT_ITEMS, false)?
      .finish();
     Ok(())
   }
 }
 pub struct DoubleListValueArgs<'a> {
-    pub items: Option<flatbuffers::WIPOffset<flatbuffers::Vector<'a, f64>>>,
+    pub items: Option<flatbuffers::WIPOffset<flatbuffers::Vector<'a, Float64>>>,
 }
 impl<'a> Default for DoubleListValueArgs<'a> {
   #[inline]
@@ -996,7 +1180,7 @@ pub struct DoubleListValueBuilder<'a: 'b, 'b, A: flatbuffers::Allocator + 'a> {
 }
 impl<'a: 'b, 'b, A: flatbuffers::Allocator + 'a> DoubleListValueBuilder<'a, 'b, A> {
   #[inline]
-  pub fn add_items(&mut self, items: flatbuffers::WIPOffset<flatbuffers::Vector<'b , f64>>) {
+  pub fn add_items(&mut self, items: flatbuffers::WIPOffset<flatbuffers::Vector<'b , Float64>>) {
     self.fbb_.push_slot_always::<flatbuffers::WIPOffset<_>>(DoubleListValue::VT_ITEMS, items);
   }
   #[inline]

@@ -47,5 +47,6 @@ apt_install() {
     echo "setup: installing ${missing[*]} ($why)"
     apt_refresh
     as_root apt-get install -y -q --no-install-recommends "${missing[@]}" ||
-        die "could not install ${missing[*]} ($why); on Ubuntu they are in 'main' and 'universe'"
+        die "could not install ${missing[*]} ($why): no network, or not in this system's package sources" \
+            "(Ubuntu has some in 'universe')"
 }

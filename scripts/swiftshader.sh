@@ -48,7 +48,7 @@ from_package() { # PACKAGE: fetched and unpacked in a temporary folder
 from_packages() { from_package chromium-common || from_package chromium; }
 
 if ! complete "$target" && ! from_browser; then
-    command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
+    command -v apt-get >/dev/null ||
         die "no apt-get here to fetch SwiftShader with: put ${files[*]} (any Chromium has them) into .cache/swiftshader"
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT

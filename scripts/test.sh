@@ -43,6 +43,7 @@ finish() {
 
 # --- what the loader and the validation layer are told -----------------------------------------------------------
 
+etvk=${CARGO_TARGET_DIR:-target}/debug/etvk
 layer=VK_LAYER_KHRONOS_validation
 validated=
 if compgen -G '/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json' >/dev/null; then
@@ -64,7 +65,7 @@ lavapipe() { # path of its manifest, this machine's architecture first
     local found
     found=$(find /usr/share/vulkan/icd.d /usr/local/share/vulkan/icd.d /etc/vulkan/icd.d -name 'lvp_icd*.json' 2>/dev/null | sort)
     [ -n "$found" ] || die "lavapipe's driver manifest was not found, though its package is installed"
-    grep "$(uname -m)" <<<"$found" || head -n 1 <<<"$found"
+    grep -m 1 "$(uname -m)" <<<"$found" || head -n 1 <<<"$found"
 }
 
 # Fails when the last step's output holds a validation message.
@@ -84,26 +85,26 @@ count_tests() { # NAME
 
 conformance() { # NAME
     local counts
-    step "$1: conformance" "${target_dir:-target}/debug/etvk" conformance tests/fixtures
-    counts=$(grep -aoE '^[0-9]+ passed, [0-9]+ failed' "$scratch/log" | tail -n 1)
-    [ -z "$counts" ] || echo "$1: $counts" >>"$scratch/counts"
+    step "$1: conformance" "$etvk" conformance tests/fixtures
+    counts=$(grep -aoE '[0-9]+ passed, [0-9]+ failed' "$scratch/log" | tail -n 1)
+    if [ -n "$counts" ]; then echo "$1: $counts" >>"$scratch/counts"; else report "$1: conformance has no summary line" 1; fi
     validation "$1: conformance"
 }
 
 # A layer that is not loaded reports nothing: the loader has to say that it put it in.
 layers_loaded() {
-    VK_LOADER_DEBUG=layer "${target_dir:-target}/debug/etvk" conformance tests/fixtures \
+    VK_LOADER_DEBUG=layer "$etvk" conformance tests/fixtures \
         --filter '^format/delegate_inline$' >"$scratch/loader" 2>&1
     grep -aqE "Insert instance layer \"?$layer" "$scratch/loader"
 }
 
 # --- the run -----------------------------------------------------------------------------------------------------
 
-target_dir=${CARGO_TARGET_DIR:-}
-
 if [ "$where" = cpu ]; then
     swiftshader=$(scripts/swiftshader.sh) || exit 1
-    use_driver "$(lavapipe | head -n 1)"
+    driver=$(lavapipe) || exit 1
+    [ -n "$validated" ] || die "the validation layers were not found, though their package is installed"
+    use_driver "$driver"
     step format cargo fmt --all --check
     step lints cargo clippy --workspace --all-targets -- -D warnings
     RUSTDOCFLAGS='-D warnings' step docs cargo doc --workspace --no-deps

@@ -1,4 +1,5 @@
-//! The checked-in fixtures.
+//! The checked-in fixtures, and a walk over everything in a file.
+#![expect(clippy::unwrap_used, reason = "test code")]
 
 use std::path::{Path, PathBuf};
 

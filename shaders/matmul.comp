@@ -23,11 +23,7 @@ layout(constant_id = 7) const bool B_ALONG_K = true;
 
 #include "include/matmul.glsl"
 #include "include/flat.glsl"
-
-const uint STEP = 16u;
-const uint PITCH = 65u;
-shared float a_tile[STEP * PITCH];
-shared float b_tile[STEP * PITCH];
+#include "include/tile.glsl"
 
 void main() {
     uint tiles_n = (n_size + TILE_N - 1u) / TILE_N;
@@ -39,16 +35,12 @@ void main() {
     uint first_row = (tile / tiles_n) * TILE_M;
     uint first_column = (tile % tiles_n) * TILE_N;
 
-    uint a_base = a_offset + dynamic_offset(a_dynamic) + batch_index * a_batch;
-    uint b_base = b_offset + dynamic_offset(b_dynamic) + batch_index * b_batch;
+    uint a_base = a_offset + DYNAMIC(a_dynamic) + batch_index * a_batch;
+    uint b_base = b_offset + DYNAMIC(b_dynamic) + batch_index * b_batch;
     uint lane = gl_LocalInvocationID.x;
     uint threads = gl_WorkGroupSize.x;
-    uint column = lane % (TILE_N / 4u);
-    uint row = lane / (TILE_N / 4u);
-
     float sum[4][4];
-    for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 4; j++) sum[i][j] = 0.0;
+    clear(sum);
 
     for (uint k0 = 0u; k0 < k_size; k0 += STEP) {
         for (uint e = lane; e < TILE_M * STEP; e += threads) {
@@ -68,23 +60,16 @@ void main() {
             b_tile[k * PITCH + n] = value;
         }
         barrier();
-        for (uint k = 0u; k < STEP; k++) {
-            float x[4];
-            float y[4];
-            for (uint i = 0u; i < 4u; i++) x[i] = a_tile[k * PITCH + row + i * (TILE_M / 4u)];
-            for (uint j = 0u; j < 4u; j++) y[j] = b_tile[k * PITCH + column + j * (TILE_N / 4u)];
-            for (int i = 0; i < 4; i++)
-                for (int j = 0; j < 4; j++) sum[i][j] += x[i] * y[j];
-        }
+        multiply_tiles(sum);
         barrier();
     }
 
-    uint c_base = HAS_C ? c_offset + dynamic_offset(c_dynamic) + batch_index * c_batch : 0u;
+    uint c_base = HAS_C ? c_offset + DYNAMIC(c_dynamic) + batch_index * c_batch : 0u;
     for (uint i = 0u; i < 4u; i++) {
-        uint m = first_row + row + i * (TILE_M / 4u);
+        uint m = first_row + tile_row(i);
         if (m >= m_size) break;
         for (uint j = 0u; j < 4u; j++) {
-            uint n = first_column + column + j * (TILE_N / 4u);
+            uint n = first_column + tile_column(j);
             if (n < n_size) store(batch_index, m, n, sum[i][j], c_base);
         }
     }

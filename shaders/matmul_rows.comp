@@ -40,8 +40,8 @@ void main() {
     uint n_lane = ALONG_K ? lane / k_lanes : lane % N_LANES;
     uint n = (group % blocks) * N_LANES + n_lane;
 
-    uint a_base = a_offset + dynamic_offset(a_dynamic) + batch_index * a_batch;
-    uint b_base = b_offset + dynamic_offset(b_dynamic) + batch_index * b_batch + n * b_n;
+    uint a_base = a_offset + DYNAMIC(a_dynamic) + batch_index * a_batch;
+    uint b_base = b_offset + DYNAMIC(b_dynamic) + batch_index * b_batch + n * b_n;
     vec4 sum = vec4(0.0);
     if (n < n_size) {
         for (uint k = k_lane; k < k_size; k += k_lanes) {
@@ -57,7 +57,7 @@ void main() {
         barrier();
     }
 
-    uint c_base = HAS_C ? c_offset + dynamic_offset(c_dynamic) + batch_index * c_batch : 0u;
+    uint c_base = HAS_C ? c_offset + DYNAMIC(c_dynamic) + batch_index * c_batch : 0u;
     if (k_lane == 0u && n < n_size) {
         vec4 total = partial[n_lane * k_lanes];
         for (uint m = 0u; m < m_size; m++) store(batch_index, m, n, total[m], c_base);

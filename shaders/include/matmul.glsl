@@ -1,5 +1,5 @@
 // What both float matrix products share: bindings, push constants and the epilogue.
-#include "include/dyn.glsl"
+#include "include/dynamic.glsl"
 #include "include/storage.glsl"
 
 layout(std430, set = 0, binding = 0) readonly buffer A { uint a[]; };
@@ -35,9 +35,6 @@ layout(push_constant) uniform Push {
     uint first_n;
     uint out_row;
 };
-
-// Strides are signed; all offsets are computed modulo 2³², which is exact because the results are indices.
-uint dynamic_offset(uint word) { return word == NO_DYN ? 0u : uint(dyn[word]); }
 
 // `c_base` is C's first element of this batch; unused without C.
 void store(uint batch_index, uint m, uint n, float sum, uint c_base) {

@@ -1,7 +1,15 @@
 //! Typed kernel table, embedded SPIR-V and tile choice. Makes no GPU call.
 
+pub mod embedding_q4;
+pub mod gather;
 mod geometry;
 mod launch;
+pub mod linear_q;
+pub mod matmul;
+mod push;
+pub mod qparams;
+pub mod rope;
+pub mod sdpa;
 #[rustfmt::skip]
 pub mod table;
 

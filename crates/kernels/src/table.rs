@@ -2,6 +2,18 @@
 
 use crate::{Family, Shader};
 
+/// `shaders/embedding_q4.comp`.
+pub static EMBEDDING_Q4: Family = Family {
+    plain: Shader {
+        name: "embedding_q4",
+        spirv: include_bytes!("../spirv/embedding_q4.spv"),
+        bindings: 6,
+        push_words: 20,
+    },
+    middle: None,
+    full: None,
+};
+
 /// `shaders/fill.comp`.
 pub static FILL: Family = Family {
     plain: Shader {
@@ -14,7 +26,130 @@ pub static FILL: Family = Family {
     full: None,
 };
 
+/// `shaders/gather.comp`.
+pub static GATHER: Family = Family {
+    plain: Shader {
+        name: "gather",
+        spirv: include_bytes!("../spirv/gather.spv"),
+        bindings: 5,
+        push_words: 28,
+    },
+    middle: None,
+    full: None,
+};
+
+/// `shaders/linear_q.comp`.
+pub static LINEAR_Q: Family = Family {
+    plain: Shader {
+        name: "linear_q",
+        spirv: include_bytes!("../spirv/linear_q.spv"),
+        bindings: 5,
+        push_words: 11,
+    },
+    middle: None,
+    full: None,
+};
+
+/// `shaders/linear_q_rows.comp`.
+pub static LINEAR_Q_ROWS: Family = Family {
+    plain: Shader {
+        name: "linear_q_rows",
+        spirv: include_bytes!("../spirv/linear_q_rows.spv"),
+        bindings: 5,
+        push_words: 11,
+    },
+    middle: Some(Shader {
+        name: "linear_q_rows.middle",
+        spirv: include_bytes!("../spirv/linear_q_rows.middle.spv"),
+        bindings: 5,
+        push_words: 11,
+    }),
+    full: None,
+};
+
+/// `shaders/matmul.comp`.
+pub static MATMUL: Family = Family {
+    plain: Shader {
+        name: "matmul",
+        spirv: include_bytes!("../spirv/matmul.spv"),
+        bindings: 6,
+        push_words: 23,
+    },
+    middle: None,
+    full: None,
+};
+
+/// `shaders/matmul_rows.comp`.
+pub static MATMUL_ROWS: Family = Family {
+    plain: Shader {
+        name: "matmul_rows",
+        spirv: include_bytes!("../spirv/matmul_rows.spv"),
+        bindings: 6,
+        push_words: 23,
+    },
+    middle: None,
+    full: None,
+};
+
+/// `shaders/qparams.comp`.
+pub static QPARAMS: Family = Family {
+    plain: Shader {
+        name: "qparams",
+        spirv: include_bytes!("../spirv/qparams.spv"),
+        bindings: 3,
+        push_words: 8,
+    },
+    middle: None,
+    full: None,
+};
+
+/// `shaders/rope.comp`.
+pub static ROPE: Family = Family {
+    plain: Shader {
+        name: "rope",
+        spirv: include_bytes!("../spirv/rope.spv"),
+        bindings: 5,
+        push_words: 19,
+    },
+    middle: None,
+    full: None,
+};
+
+/// `shaders/sdpa.comp`.
+pub static SDPA: Family = Family {
+    plain: Shader {
+        name: "sdpa",
+        spirv: include_bytes!("../spirv/sdpa.spv"),
+        bindings: 6,
+        push_words: 32,
+    },
+    middle: None,
+    full: None,
+};
+
+/// `shaders/sdpa_combine.comp`.
+pub static SDPA_COMBINE: Family = Family {
+    plain: Shader {
+        name: "sdpa_combine",
+        spirv: include_bytes!("../spirv/sdpa_combine.spv"),
+        bindings: 2,
+        push_words: 9,
+    },
+    middle: None,
+    full: None,
+};
+
 /// Every family by name.
 pub static FAMILIES: &[(&str, &Family)] = &[
+    ("embedding_q4", &EMBEDDING_Q4),
     ("fill", &FILL),
+    ("gather", &GATHER),
+    ("linear_q", &LINEAR_Q),
+    ("linear_q_rows", &LINEAR_Q_ROWS),
+    ("matmul", &MATMUL),
+    ("matmul_rows", &MATMUL_ROWS),
+    ("qparams", &QPARAMS),
+    ("rope", &ROPE),
+    ("sdpa", &SDPA),
+    ("sdpa_combine", &SDPA_COMBINE),
 ];

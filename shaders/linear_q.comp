@@ -1,0 +1,71 @@
+// linear_q: out[m, n] = Σ_k x[m, k] · code[n, k] · scale[k / group_size, n] (+ bias[n]), tiles of the output.
+//
+// Binding 0  x       f32 [M, K], rows x_row apart
+// Binding 1  weight  packed codes [N, K] (formats in include/linear_q.glsl)
+// Binding 2  scales  words or halves [K / group_size, ⌈N⌉4]
+// Binding 3  bias    f32 [N]; any buffer without HAS_BIAS
+// Binding 4  out     f32, rows of out_row elements, from column first_n
+// The weight is dequantised into shared memory. Tier: plain.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 7) const uint TILE_M = 64;
+layout(constant_id = 8) const uint TILE_N = 64;
+
+#include "include/linear_q.glsl"
+#include "include/flat.glsl"
+#include "include/tile.glsl"
+
+void main() {
+    uint tiles_n = (n_size + TILE_N - 1u) / TILE_N;
+    uint first_row = (flat_group() / tiles_n) * TILE_M;
+    uint first_column = (flat_group() % tiles_n) * TILE_N;
+    if (first_row >= m_size) return;
+    uint lane = gl_LocalInvocationID.x;
+    uint threads = gl_WorkGroupSize.x;
+
+    float sum[4][4];
+    clear(sum);
+    for (uint k0 = 0u; k0 < k_size; k0 += STEP) {
+        for (uint e = lane; e < TILE_M * STEP; e += threads) {
+            uint k = e % STEP;
+            uint m = first_row + e / STEP;
+            a_tile[k * PITCH + e / STEP] = m < m_size ? x_at(x_offset + m * x_row, k0 + k) : 0.0;
+        }
+        for (uint e = lane; e < TILE_N * STEP / 8u; e += threads) {
+            uint at = (e % 2u) * 8u * PITCH + e / 2u;
+            uint n = first_column + e / 2u;
+            uint octet = k0 / 8u + e % 2u;
+            vec4 low = vec4(0.0);
+            vec4 high = vec4(0.0);
+            if (n < n_size && octet * 8u < k_size) {
+                load_codes(n, octet, low, high);
+                if (WHOLE_GROUPS) {
+                    float scale = scale_at(n, octet * 8u);
+                    low *= scale;
+                    high *= scale;
+                } else {
+                    low *= four_scales(n, octet * 8u);
+                    high *= four_scales(n, octet * 8u + 4u);
+                }
+            }
+            for (uint i = 0u; i < 4u; i++) {
+                b_tile[at + i * PITCH] = low[i];
+                b_tile[at + (i + 4u) * PITCH] = high[i];
+            }
+        }
+        barrier();
+        multiply_tiles(sum);
+        barrier();
+    }
+
+    for (uint i = 0u; i < 4u; i++) {
+        uint m = first_row + tile_row(i);
+        if (m >= m_size) break;
+        for (uint j = 0u; j < 4u; j++) {
+            uint n = first_column + tile_column(j);
+            if (n < n_size) store(m, n, sum[i][j]);
+        }
+    }
+}

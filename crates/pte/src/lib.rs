@@ -19,6 +19,8 @@ mod named_data;
 mod program;
 mod scalar_type;
 mod segments;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub use bundled::{BundledProgram, BundledValue, TestCase, TestSuite};

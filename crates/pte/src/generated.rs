@@ -49,7 +49,7 @@ where
         max_tables: MAX_TABLES,
         // Tables and strings may be shared. A fixed factor keeps verification linear in the file's size where
         // every entry of a long vector names one long string.
-        max_apparent_size: buffer.len().saturating_mul(32).saturating_add(1 << 16),
+        max_apparent_size: buffer.len().saturating_mul(64).saturating_add(1 << 16),
         ignore_missing_null_terminator: false,
     };
     flatbuffers::root_with_opts::<T>(&options, buffer)

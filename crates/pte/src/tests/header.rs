@@ -2,6 +2,7 @@
 
 use super::build::{Val, pte, tensor};
 use super::load;
+use crate::generated::program as fb;
 use crate::{BundledProgram, Container, Error, FlatTensor, Program};
 
 /// The default program with `bytes` put at `offset`.
@@ -141,4 +142,19 @@ fn an_unknown_method_is_named_with_those_there_are() {
     let file = pte(|_| ());
     let error = Program::parse(&file).unwrap().method("backward").unwrap_err();
     assert_eq!(error.to_string(), r#"no method "backward"; the program has ["forward"]"#);
+}
+
+#[test]
+fn one_long_string_named_by_all_costs_no_time() {
+    let mut b = flatbuffers::FlatBufferBuilder::new();
+    let key = Some(b.create_string(&"k".repeat(1 << 18)));
+    let entry = fb::NamedData::create(&mut b, &fb::NamedDataArgs { key, segment_index: 0 });
+    let named_data = Some(b.create_vector(&vec![entry; 1 << 16]));
+    let root = fb::Program::create(&mut b, &fb::ProgramArgs { named_data, ..Default::default() });
+    b.finish(root, Some("ET12"));
+    let source = match load(b.finished_data()) {
+        Err(Error::FlatBuffer { source, .. }) => source,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(source, flatbuffers::InvalidFlatbuffer::ApparentSizeTooLarge);
 }

@@ -226,8 +226,8 @@ impl Buffer {
 
     /// Calls `with` with the bytes of `range`, which it may read and write in place.
     ///
-    /// The buffer is locked meanwhile: touching the same buffer from within `with` gives [`Error::Busy`] or waits
-    /// for nothing, and other threads wait.
+    /// The buffer is locked meanwhile, and other threads that want it wait; `with` itself must neither touch the same
+    /// buffer nor submit work that uses it, since it would wait for its own end.
     ///
     /// # Errors
     /// As for [`write`](Self::write).

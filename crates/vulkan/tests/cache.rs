@@ -27,6 +27,7 @@ impl Drop for TempPath {
     }
 }
 
+#[expect(clippy::unwrap_used, reason = "this is a test")]
 fn check(device: &TestDevice) {
     let a = device_words(device, &[4]);
     let out = device.buffer("out", 4, BufferKind::Device).unwrap();

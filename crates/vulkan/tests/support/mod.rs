@@ -1,6 +1,7 @@
 //! A device for tests, and small kernels.
 
 #![allow(dead_code, reason = "each test file uses a part")]
+#![expect(clippy::unwrap_used, reason = "these are tests")]
 
 use etvk_vulkan::{
     Access, Binding, Buffer, BufferKind, Device, DeviceOptions, Error, Pipeline, PipelineDesc, Recorder,

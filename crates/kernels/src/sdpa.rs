@@ -11,6 +11,15 @@ const MOST_ROWS: u32 = 8;
 /// Workgroups below which the keys are split.
 const ENOUGH_GROUPS: u64 = 64;
 
+/// Largest D the kernel takes.
+pub const MAX_WIDTH: u32 = QUERY_QUADS * 4;
+
+/// Words of scratch that suffice for every S, whatever the number of heads and keys.
+#[must_use]
+pub fn scratch_bound(width: u32) -> u64 {
+    ENOUGH_GROUPS * u64::from(MOST_ROWS) * (u64::from(width) + 2)
+}
+
 /// Attention of q over k and v; everything is f32 but for k and v, which may be stored as halves.
 #[derive(Clone, Debug)]
 pub struct Sdpa<'a> {

@@ -2,6 +2,18 @@
 
 use crate::{Family, Shader};
 
+/// `shaders/copy.comp`.
+pub static COPY: Family = Family {
+    plain: Shader {
+        name: "copy",
+        spirv: include_bytes!("../spirv/copy.spv"),
+        bindings: 3,
+        push_words: 28,
+    },
+    middle: None,
+    full: None,
+};
+
 /// `shaders/embedding_q4.comp`.
 pub static EMBEDDING_Q4: Family = Family {
     plain: Shader {
@@ -20,7 +32,7 @@ pub static FILL: Family = Family {
         name: "fill",
         spirv: include_bytes!("../spirv/fill.spv"),
         bindings: 2,
-        push_words: 21,
+        push_words: 20,
     },
     middle: None,
     full: None,
@@ -67,6 +79,18 @@ pub static LINEAR_Q_ROWS: Family = Family {
     full: None,
 };
 
+/// `shaders/map.comp`.
+pub static MAP: Family = Family {
+    plain: Shader {
+        name: "map",
+        spirv: include_bytes!("../spirv/map.spv"),
+        bindings: 5,
+        push_words: 32,
+    },
+    middle: None,
+    full: None,
+};
+
 /// `shaders/matmul.comp`.
 pub static MATMUL: Family = Family {
     plain: Shader {
@@ -91,6 +115,23 @@ pub static MATMUL_ROWS: Family = Family {
     full: None,
 };
 
+/// `shaders/norm.comp`.
+pub static NORM: Family = Family {
+    plain: Shader {
+        name: "norm",
+        spirv: include_bytes!("../spirv/norm.spv"),
+        bindings: 7,
+        push_words: 15,
+    },
+    middle: Some(Shader {
+        name: "norm.middle",
+        spirv: include_bytes!("../spirv/norm.middle.spv"),
+        bindings: 7,
+        push_words: 15,
+    }),
+    full: None,
+};
+
 /// `shaders/qparams.comp`.
 pub static QPARAMS: Family = Family {
     plain: Shader {
@@ -98,6 +139,18 @@ pub static QPARAMS: Family = Family {
         spirv: include_bytes!("../spirv/qparams.spv"),
         bindings: 3,
         push_words: 8,
+    },
+    middle: None,
+    full: None,
+};
+
+/// `shaders/reduce.comp`.
+pub static REDUCE: Family = Family {
+    plain: Shader {
+        name: "reduce",
+        spirv: include_bytes!("../spirv/reduce.spv"),
+        bindings: 3,
+        push_words: 19,
     },
     middle: None,
     full: None,
@@ -139,17 +192,34 @@ pub static SDPA_COMBINE: Family = Family {
     full: None,
 };
 
+/// `shaders/softmax.comp`.
+pub static SOFTMAX: Family = Family {
+    plain: Shader {
+        name: "softmax",
+        spirv: include_bytes!("../spirv/softmax.spv"),
+        bindings: 3,
+        push_words: 19,
+    },
+    middle: None,
+    full: None,
+};
+
 /// Every family by name.
 pub static FAMILIES: &[(&str, &Family)] = &[
+    ("copy", &COPY),
     ("embedding_q4", &EMBEDDING_Q4),
     ("fill", &FILL),
     ("gather", &GATHER),
     ("linear_q", &LINEAR_Q),
     ("linear_q_rows", &LINEAR_Q_ROWS),
+    ("map", &MAP),
     ("matmul", &MATMUL),
     ("matmul_rows", &MATMUL_ROWS),
+    ("norm", &NORM),
     ("qparams", &QPARAMS),
+    ("reduce", &REDUCE),
     ("rope", &ROPE),
     ("sdpa", &SDPA),
     ("sdpa_combine", &SDPA_COMBINE),
+    ("softmax", &SOFTMAX),
 ];

@@ -1,6 +1,8 @@
 //! The committed SPIR-V, the table and the manifest agree with the sources. Needs no shader compiler: when this
 //! fails, run `cargo xtask shaders` and commit what it writes.
 
+#![cfg(test)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,212 @@
+//! Constants on their way from the mapped file into device memory.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use etvk_kernels::numel;
+use etvk_vkgraph::{ConstantSource, DType, NamedData, Payload};
+use etvk_vulkan::{Buffer, Uploader};
+
+use crate::convert::{self, copy_padded, widen};
+use crate::error::Error;
+use crate::ir::{Content, Form, Program, Weight};
+
+/// A range of device memory that holds one constant.
+#[derive(Debug)]
+pub(crate) struct WeightMemory {
+    pub(crate) buffer: Buffer,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Constants already on the device, by content key, device form and type: methods and executors of one
+/// context share them while any of them lives.
+#[derive(Debug, Default)]
+pub(crate) struct WeightStore {
+    shared: Mutex<HashMap<WeightKey, Weak<WeightMemory>>>,
+}
+
+type WeightKey = (String, Form, DType);
+
+/// Called with (bytes done, bytes in all) while constants are uploaded.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// Slabs are at most this large, so that one failed allocation does not need the whole model at once.
+const SLAB_BYTES: u64 = 256 << 20;
+
+/// Where constants come from.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) payload: &'a Payload<'a>,
+    pub(crate) named: Option<&'a dyn NamedData>,
+}
+
+/// Limits of the device that constants must respect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WeightLimits {
+    pub(crate) alignment: u64,
+    pub(crate) max_range: u64,
+    pub(crate) max_block: u64,
+}
+
+/// Bytes of a constant on the device.
+pub(crate) fn device_bytes(weight: &Weight) -> u64 {
+    let count = numel(&weight.dims).map_or(u64::MAX / 16, u64::from);
+    match weight.form {
+        Form::Words => count * 4,
+        Form::Raw => (count * weight.dtype.size() as u64).next_multiple_of(4),
+    }
+}
+
+impl WeightStore {
+    /// Brings all constants of `program` onto the device and returns them by weight id.
+    pub(crate) fn load(
+        &self,
+        program: &Program,
+        source: Source<'_>,
+        uploader: &mut Uploader,
+        allocate: &dyn Fn(u64) -> Result<Buffer, Error>,
+        limits: WeightLimits,
+        progress: Option<Progress<'_>>,
+    ) -> Result<Vec<Arc<WeightMemory>>, Error> {
+        let keys: Vec<Option<WeightKey>> = program.weights.iter().map(|w| key(source, w)).collect();
+        let mut found: Vec<Option<Arc<WeightMemory>>> = keys.iter().map(|key| self.shared(key)).collect();
+        // Two weights of one program may share a key, too.
+        let mut first_of: HashMap<&WeightKey, usize> = HashMap::new();
+        let mut missing = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            check_range(program, &program.weights[index], limits)?;
+            let repeated = key.as_ref().is_some_and(|key| first_of.contains_key(key));
+            if found[index].is_none() && !repeated {
+                missing.push(index);
+                if let Some(key) = key {
+                    first_of.insert(key, index);
+                }
+            }
+        }
+        let slabs = place(program, &missing, limits);
+        let buffers = slabs.sizes.iter().map(|&bytes| allocate(bytes)).collect::<Result<Vec<_>, _>>()?;
+        let total: u64 = missing.iter().map(|&i| device_bytes(&program.weights[i])).sum();
+        let (mut done, mut progress) = (0, progress);
+        for (&index, &(slab, offset)) in missing.iter().zip(&slabs.places) {
+            let weight = &program.weights[index];
+            let bytes = device_bytes(weight).max(4);
+            upload(source, weight, uploader, &buffers[slab], offset)?;
+            done += device_bytes(weight);
+            if let Some(progress) = progress.as_mut() {
+                progress(done, total);
+            }
+            let memory = Arc::new(WeightMemory { buffer: buffers[slab].clone(), offset, bytes });
+            if let Some(key) = &keys[index] {
+                self.lock().insert(key.clone(), Arc::downgrade(&memory));
+            }
+            found[index] = Some(memory);
+        }
+        uploader.finish()?;
+        let resolve = |index: usize| {
+            let first = keys[index].as_ref().and_then(|key| first_of.get(key).copied());
+            found[index].clone().or_else(|| first.and_then(|first| found[first].clone()))
+        };
+        Ok((0..found.len()).filter_map(resolve).collect())
+    }
+
+    fn shared(&self, key: &Option<WeightKey>) -> Option<Arc<WeightMemory>> {
+        self.lock().get(key.as_ref()?)?.upgrade()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<WeightKey, Weak<WeightMemory>>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn check_range(program: &Program, weight: &Weight, limits: WeightLimits) -> Result<(), Error> {
+    let (bytes, limit) = (device_bytes(weight), limits.max_range.min(limits.max_block));
+    if bytes <= limit {
+        return Ok(());
+    }
+    let what =
+        format!("{:?} of {:?} (one of {} constants)", weight.content, weight.dims, program.weights.len());
+    Err(Error::TooLarge { what, bytes, limit })
+}
+
+/// Only content-addressed constants can be recognised across payloads.
+fn key(source: Source<'_>, weight: &Weight) -> Option<WeightKey> {
+    let Content::Constant(constant) = weight.content else { return None };
+    match &source.payload.graph().constants.get(constant.index())?.source {
+        ConstantSource::Named(name) if !name.is_empty() => Some((name.clone(), weight.form, weight.dtype)),
+        _ => None,
+    }
+}
+
+struct Slabs {
+    sizes: Vec<u64>,
+    places: Vec<(usize, u64)>,
+}
+
+fn place(program: &Program, missing: &[usize], limits: WeightLimits) -> Slabs {
+    let mut slabs = Slabs { sizes: Vec::new(), places: Vec::new() };
+    let most = SLAB_BYTES.min(limits.max_block);
+    for &index in missing {
+        let bytes = device_bytes(&program.weights[index]).max(4).next_multiple_of(limits.alignment);
+        match slabs.sizes.last_mut() {
+            Some(size) if *size + bytes <= most => {
+                slabs.places.push((slabs.sizes.len() - 1, slabs.sizes[slabs.sizes.len() - 1]));
+                if let Some(size) = slabs.sizes.last_mut() {
+                    *size += bytes;
+                }
+            }
+            _ => {
+                slabs.places.push((slabs.sizes.len(), 0));
+                slabs.sizes.push(bytes);
+            }
+        }
+    }
+    slabs
+}
+
+/// Streams one constant through the uploader's ring, converted on the way.
+pub(crate) fn upload(
+    source: Source<'_>,
+    weight: &Weight,
+    uploader: &mut Uploader,
+    buffer: &Buffer,
+    offset: u64,
+) -> Result<(), Error> {
+    let constant = match weight.content {
+        Content::Constant(constant) => constant,
+        Content::Literal(word) => {
+            let word = word.to_le_bytes();
+            uploader.upload(buffer, offset, 4, |_, out| copy_padded(&word, out))?;
+            return Ok(());
+        }
+    };
+    let graph = source.payload.graph();
+    let info = graph.values.iter().find_map(|value| match value {
+        etvk_vkgraph::Value::Tensor(info)
+            if info.constant == Some(constant)
+                && info.dtype == weight.dtype
+                && *info.dims == *weight.dims =>
+        {
+            Some(info)
+        }
+        _ => None,
+    });
+    let Some(info) = info else { return Ok(()) };
+    let bytes = source.payload.tensor_constant(info, source.named)?;
+    if weight.form == Form::Words && weight.dtype == DType::Int64 {
+        convert::check_narrowing(&bytes).map_err(|(element, value)| Error::ConstantRange {
+            constant: constant.index(),
+            element,
+            value,
+        })?;
+    }
+    uploader.upload(buffer, offset, device_bytes(weight), |at, out| {
+        // Chunks start at multiples of four bytes.
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        match weight.form {
+            Form::Raw => copy_padded(bytes.get(at..).unwrap_or(&[]), out),
+            Form::Words => widen(weight.dtype, &bytes, at / 4, out),
+        }
+    })?;
+    Ok(())
+}

@@ -97,11 +97,16 @@ fn broadcast(operand: &Strided, from_last: usize) -> i32 {
     if size == 1 { 0 } else { stride }
 }
 
-/// Invocations of a workgroup and the columns it makes, when rows are few.
+/// Invocations of a workgroup and the columns it makes, when rows are few. Few columns go one to a workgroup, so that
+/// there are enough workgroups.
 fn row_shape(n: u32, k: u32, b_along_k: bool) -> (u32, u32) {
     if b_along_k {
-        let k_lanes = (k / 4).clamp(1, 32).next_power_of_two();
-        (64, 64 / k_lanes)
+        let columns = match n {
+            0..512 => 1,
+            512..1024 => 2,
+            _ => 4,
+        };
+        (if k <= 512 { 32 } else { 64 }, columns)
     } else if n >= 32 {
         (128, 32)
     } else {
@@ -159,7 +164,7 @@ mod tests {
     fn groups_cover_the_output() {
         let few = launch(&[2, 3, 100], &[2, 7, 100], &PLAIN);
         assert_eq!(few.kernel.shader.name, "matmul_rows");
-        assert_eq!(few.groups, [2 * 4, 1, 1]);
+        assert_eq!(few.groups, [2 * 7, 1, 1]);
         let many = launch(&[65, 100], &[130, 100], &PLAIN);
         assert_eq!(many.kernel.shader.name, "matmul");
         let [threads, tile_m, tile_n] = [0, 1, 2].map(|i| many.kernel.specialization[i]);

@@ -111,7 +111,12 @@ pub static MATMUL_ROWS: Family = Family {
         bindings: 6,
         push_words: 23,
     },
-    middle: None,
+    middle: Some(Shader {
+        name: "matmul_rows.middle",
+        spirv: include_bytes!("../spirv/matmul_rows.middle.spv"),
+        bindings: 6,
+        push_words: 23,
+    }),
     full: None,
 };
 

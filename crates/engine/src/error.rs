@@ -151,7 +151,7 @@ pub enum Error {
         /// Which element.
         element: usize,
         /// Its value.
-        value: String,
+        value: i64,
     },
     /// A 64-bit constant element that does not fit the 32-bit graph tensor.
     #[error("constant {constant}, element {element}: {value} does not fit in 32 bits")]

@@ -2,46 +2,19 @@
 
 use etvk_kernels::{Strided, numel};
 use etvk_vkgraph::{DType, NamedData, Payload};
-use etvk_vulkan::{Buffer, BufferKind, RecorderOptions, Recording, UploaderOptions};
+use etvk_vulkan::{Buffer, BufferKind, RecorderOptions, Recording, Uploader, UploaderOptions};
 
 use crate::context::Context;
-use crate::convert::{self, compatible, narrow, widen};
-use crate::error::{Error, Fault};
-use crate::host::{self, HostInputs, HostState, normalise_dim};
-use crate::ir::{Content, Elem, Form, HostStep, Port, Program, TensorId, Weight};
-use crate::plan::{self, PlanLimits};
+use crate::convert::{compatible, narrow, widen};
+use crate::error::Error;
+use crate::host::{self, HostState};
+use crate::inputs::{self, Input, PortInfo};
+use crate::ir::{Content, Form, HostStep, Port, Program, TensorId, Weight};
+use crate::limits::DeviceLimits;
+use crate::plan;
+use crate::ports;
 use crate::record::{Memory, Record, Region};
-use crate::weights::{self, Progress, Source, WeightLimits};
-
-/// One argument of an execution.
-#[derive(Clone, Copy, Debug)]
-pub enum Input<'a> {
-    /// A contiguous tensor: `data` holds `sizes` elements of `dtype`, little-endian, row-major.
-    Tensor {
-        /// Element type; may be wider or narrower than the graph's within floats, and 64-bit for int32.
-        dtype: DType,
-        /// Sizes, at most the graph's upper bounds.
-        sizes: &'a [u32],
-        /// The elements.
-        data: &'a [u8],
-    },
-    /// An integer.
-    Int(i64),
-}
-
-/// What a delegate input or output is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PortInfo {
-    /// A tensor of this element type and these upper bounds.
-    Tensor {
-        /// Element type as the host sees it.
-        dtype: DType,
-        /// Upper bound of every size.
-        bound: Vec<u32>,
-    },
-    /// An integer.
-    Int,
-}
+use crate::weights::{self, Progress, Source};
 
 /// What an executor did so far; a step that repeats earlier shapes changes `executions` alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,66 +90,26 @@ impl Executor {
     /// tensors larger than the device binds, or a device failure.
     pub fn load(context: &Context, payload: &Payload<'_>, options: LoadOptions<'_>) -> Result<Self, Error> {
         let program = crate::lower(payload.graph())?;
-        let caps = context.device().capabilities();
-        let alignment = caps.min_storage_buffer_offset_alignment.max(16);
-        let (max_range, max_block) = (caps.max_storage_buffer_range, caps.max_allocation_size);
-        let plan = plan::plan(&program, PlanLimits { alignment, max_range, max_block })?;
-        let mut buffers = 0;
-        let mut allocate = |label: &str, bytes: u64, kind| {
-            buffers += 1;
-            context.device().buffer(label, bytes, kind).map_err(Error::from)
-        };
-        let arena: Vec<Buffer> = plan
-            .blocks
-            .iter()
-            .map(|&bytes| allocate("arena", bytes, BufferKind::Device))
-            .collect::<Result<_, _>>()?;
-        let (upload_bytes, dynamic, inputs) = upload_ranges(&program, alignment, max_range)?;
-        let upload = allocate("inputs", upload_bytes, BufferKind::Upload)?;
-        let region = |buffer: &Buffer, (offset, bytes)| Region { buffer: buffer.clone(), offset, bytes };
-        let (download_bytes, outputs) = output_ranges(&program, alignment, max_range)?;
-        let download = allocate("outputs", download_bytes + FAULT_BYTES, BufferKind::Download)?;
-        let source = Source { payload, named: options.named };
-        let mut uploader = context.device().uploader(&UploaderOptions::default())?;
-        let state_weights = state_weights(&program);
-        let states = state_weights
-            .iter()
-            .map(|weight| {
-                let bytes = weights::device_bytes(weight).max(4);
-                let buffer = allocate("state", bytes, BufferKind::Device)?;
-                weights::upload(source, weight, &mut uploader, &buffer, 0)?;
-                Ok(Region { buffer, offset: 0, bytes })
-            })
-            .collect::<Result<Vec<_>, Error>>()?;
-        let device = context.device();
-        let slab = |bytes| device.buffer("constants", bytes, BufferKind::Device).map_err(Error::from);
-        let limits = WeightLimits { alignment, max_range, max_block };
-        let weights =
-            context.weights().load(&program, source, &mut uploader, &slab, limits, options.progress)?;
-        let ports = (
-            ports(&program, payload, &payload.graph().inputs, &program.inputs),
-            ports(&program, payload, &payload.graph().outputs, &program.outputs),
+        let graph = payload.graph();
+        let described = (
+            ports::describe(&program, payload, &graph.inputs, &program.inputs),
+            ports::describe(&program, payload, &graph.outputs, &program.outputs),
         );
+        let mut allocator = Allocator { context, buffers: 0 };
+        let LoadOptions { named, progress, timestamps } = options;
+        let (memory, outputs) = allocator.memory(&program, Source { payload, named }, progress)?;
         Ok(Self {
             host: HostState::new(&program),
             dynamic: host::dynamic_steps(&program),
-            ports,
-            memory: Memory {
-                arena,
-                plan,
-                inputs: inputs.into_iter().map(|range| range.map(|range| region(&upload, range))).collect(),
-                weights,
-                states,
-                dynamic: region(&upload, dynamic),
-                fault: region(&download, (download_bytes, FAULT_BYTES)),
-            },
-            outputs: outputs.into_iter().map(|range| range.map(|range| region(&download, range))).collect(),
+            ports: described,
+            memory,
+            outputs,
             context: context.clone(),
             program,
             recorded: Vec::new(),
             current: None,
-            timestamps: options.timestamps,
-            counters: Counters { buffers, ..Counters::default() },
+            timestamps,
+            counters: Counters { buffers: allocator.buffers, ..Counters::default() },
         })
     }
 
@@ -204,7 +137,7 @@ impl Executor {
     /// Inputs that do not fit the graph, shapes or positions that do not fit each other, an index out of
     /// range met by a kernel, or a device failure. Nothing is submitted when an input is refused.
     pub fn execute(&mut self, inputs: &[Input<'_>]) -> Result<(), Error> {
-        self.check_inputs(inputs)?;
+        inputs::check(&self.ports.0, inputs)?;
         self.write_inputs(inputs)?;
         self.prepare(inputs)?;
         let dynamic = &self.memory.dynamic;
@@ -217,56 +150,6 @@ impl Executor {
         }
         self.counters.executions += 1;
         self.check_fault()
-    }
-
-    fn check_inputs(&self, inputs: &[Input<'_>]) -> Result<(), Error> {
-        let fault =
-            |index, what, expected: String, found: String| Err(Error::Input { index, what, expected, found });
-        if inputs.len() != self.ports.0.len() {
-            let (expected, found) = (self.ports.0.len().to_string(), inputs.len().to_string());
-            return fault(inputs.len(), "number of inputs", expected, found);
-        }
-        for (index, (input, port)) in inputs.iter().zip(&self.ports.0).enumerate() {
-            match (input, port) {
-                (Input::Tensor { dtype, sizes, data }, PortInfo::Tensor { dtype: want, bound }) => {
-                    if !compatible(*dtype, *want) {
-                        return fault(index, "element type", format!("{want:?}"), format!("{dtype:?}"));
-                    }
-                    let fits = sizes.len() == bound.len() && sizes.iter().zip(bound).all(|(s, b)| s <= b);
-                    if !fits {
-                        return fault(index, "sizes", format!("at most {bound:?}"), format!("{sizes:?}"));
-                    }
-                    let bytes = numel(sizes).map_or(usize::MAX, |n| n as usize * dtype.size());
-                    if data.len() != bytes {
-                        return fault(index, "bytes", bytes.to_string(), data.len().to_string());
-                    }
-                    if *dtype == DType::Int64 {
-                        convert::check_narrowing(data).map_err(|(element, value)| Error::InputRange {
-                            index,
-                            element,
-                            value: value.to_string(),
-                        })?;
-                    }
-                }
-                (Input::Int(value), PortInfo::Int) => {
-                    if i32::try_from(*value).is_err() {
-                        let value = value.to_string();
-                        return Err(Error::InputRange { index, element: 0, value });
-                    }
-                }
-                (Input::Tensor { data, dtype, .. }, PortInfo::Int) => {
-                    let integer = matches!(dtype, DType::Int32 | DType::Int64);
-                    if !integer || data.len() != dtype.size() {
-                        let found = format!("{} bytes of {dtype:?}", data.len());
-                        return fault(index, "integer", "one int32 or int64 element".into(), found);
-                    }
-                }
-                (Input::Int(_), PortInfo::Tensor { .. }) => {
-                    return fault(index, "kind", "a tensor".into(), "an integer".into());
-                }
-            }
-        }
-        Ok(())
     }
 
     fn write_inputs(&self, inputs: &[Input<'_>]) -> Result<(), Error> {
@@ -283,7 +166,7 @@ impl Executor {
     /// Brings shapes, dynamic words and the recording up to date with the inputs.
     fn prepare(&mut self, inputs: &[Input<'_>]) -> Result<(), Error> {
         let same_inputs = self.current.is_some() && self.sizes_unchanged(inputs);
-        let given = Given(inputs);
+        let given = inputs::Given(inputs);
         if same_inputs && self.host.refresh(&self.program, &self.dynamic, &given)? {
             return Ok(());
         }
@@ -434,121 +317,75 @@ impl Executor {
     }
 }
 
-/// Integer inputs as the host program reads them.
-struct Given<'a>(&'a [Input<'a>]);
+/// Allocates an executor's memory and counts the buffers.
+struct Allocator<'a> {
+    context: &'a Context,
+    buffers: u64,
+}
 
-impl HostInputs for Given<'_> {
-    fn int(&self, input: u32) -> Result<i64, Fault> {
-        match self.0.get(input as usize) {
-            Some(Input::Int(value)) => Ok(*value),
-            Some(Input::Tensor { dtype, data, .. }) => integer_at(*dtype, data, 0),
-            None => integer_at(DType::Int32, &[], 0),
-        }
+impl Allocator<'_> {
+    fn buffer(&mut self, label: &str, bytes: u64, kind: BufferKind) -> Result<Buffer, Error> {
+        self.buffers += 1;
+        Ok(self.context.device().buffer(label, bytes, kind)?)
     }
 
-    fn element(&self, input: u32, dim: i64, index: i64) -> Result<i64, Fault> {
-        let Some(Input::Tensor { dtype, sizes, data }) = self.0.get(input as usize) else {
-            return integer_at(DType::Int32, &[], 0);
+    /// All memory of `program`, with its constants and states uploaded, and where its outputs are downloaded to.
+    fn memory(
+        &mut self,
+        program: &Program,
+        source: Source<'_>,
+        progress: Option<Progress<'_>>,
+    ) -> Result<(Memory, Vec<Option<Region>>), Error> {
+        let device = self.context.device();
+        let limits = DeviceLimits::of(device.capabilities());
+        let plan = plan::plan(program, limits)?;
+        let (upload_bytes, dynamic, inputs) = ports::upload_ranges(program, limits)?;
+        let (download_bytes, outputs) = ports::output_ranges(program, limits)?;
+        let arena = plan
+            .blocks
+            .iter()
+            .map(|&bytes| self.buffer("arena", bytes, BufferKind::Device))
+            .collect::<Result<Vec<_>, _>>()?;
+        let upload = self.buffer("inputs", upload_bytes, BufferKind::Upload)?;
+        let download = self.buffer("outputs", download_bytes + FAULT_BYTES, BufferKind::Download)?;
+        let mut uploader = device.uploader(&UploaderOptions::default())?;
+        let states = self.states(program, source, &mut uploader)?;
+        let store = self.context.weights();
+        let mut slab = |bytes| self.buffer("constants", bytes, BufferKind::Device);
+        let weights = store.load(program, source, &mut uploader, &mut slab, limits, progress)?;
+        let region = |buffer: &Buffer, (offset, bytes)| Region { buffer: buffer.clone(), offset, bytes };
+        let regions = |buffer: &Buffer, ranges: Vec<Option<ports::ByteRange>>| {
+            ranges.into_iter().map(|range| range.map(|range| region(buffer, range))).collect()
         };
-        let dim = normalise_dim(dim, sizes.len())?;
-        let size = i64::from(sizes[dim]);
-        let positive = if index < 0 { index + size } else { index };
-        if !(0..size).contains(&positive) {
-            return Err(Fault::Range { what: "index", low: -size, high: size - 1, found: index });
-        }
-        let stride: i64 = sizes[dim + 1..].iter().map(|&d| i64::from(d)).product();
-        integer_at(*dtype, data, usize::try_from(positive * stride).unwrap_or(usize::MAX))
-    }
-}
-
-fn integer_at(dtype: DType, data: &[u8], element: usize) -> Result<i64, Fault> {
-    let mut word = [0; 4];
-    let bytes = data.get(element.saturating_mul(dtype.size())..).unwrap_or(&[]);
-    let one = bytes.get(..dtype.size()).ok_or(Fault::Range {
-        what: "element",
-        low: 0,
-        high: i64::try_from(data.len() / dtype.size()).unwrap_or(i64::MAX) - 1,
-        found: i64::try_from(element).unwrap_or(i64::MAX),
-    })?;
-    if Elem::of(dtype) == Elem::F32 {
-        return Err(Fault::Dtype { what: "integer read from an input", found: dtype });
-    }
-    widen(dtype, one, 0, &mut word);
-    Ok(i64::from(i32::from_le_bytes(word)))
-}
-
-/// The initial contents of mutable constants, as words.
-fn state_weights(program: &Program) -> Vec<Weight> {
-    let weight = |state: &crate::ir::State| {
-        let tensor = program.tensor(state.tensor);
-        Weight {
-            content: Content::Constant(state.constant),
-            dtype: tensor.dtype,
-            dims: tensor.bound.clone(),
-            form: Form::Words,
-        }
-    };
-    program.states.iter().map(weight).collect()
-}
-
-type ByteRange = (u64, u64);
-
-fn ranges(
-    program: &Program,
-    ports: &[Port],
-    first: u64,
-    alignment: u64,
-    max_range: u64,
-) -> Result<(u64, Vec<Option<ByteRange>>), Error> {
-    let mut end = first;
-    let mut ranges = Vec::with_capacity(ports.len());
-    for (index, port) in ports.iter().enumerate() {
-        let Port::Tensor(id) = port else {
-            ranges.push(None);
-            continue;
+        let memory = Memory {
+            arena,
+            plan,
+            inputs: regions(&upload, inputs),
+            weights,
+            states,
+            dynamic: region(&upload, dynamic),
+            fault: region(&download, (download_bytes, FAULT_BYTES)),
         };
-        let bytes = plan::bytes_of(program, *id).unwrap_or(u64::MAX);
-        if bytes > max_range {
-            return Err(Error::TooLarge { what: format!("port {index}"), bytes, limit: max_range });
-        }
-        let offset = end.next_multiple_of(alignment);
-        ranges.push(Some((offset, bytes.max(4))));
-        end = offset + bytes.max(4);
+        Ok((memory, regions(&download, outputs)))
     }
-    Ok((end.next_multiple_of(alignment), ranges))
-}
 
-type UploadRanges = (u64, ByteRange, Vec<Option<ByteRange>>);
-
-/// The upload buffer: dynamic words first, then the tensor inputs.
-fn upload_ranges(program: &Program, alignment: u64, max_range: u64) -> Result<UploadRanges, Error> {
-    let words = u64::from(program.dynamic_words.max(1)) * 4;
-    let (bytes, inputs) = ranges(program, &program.inputs, words, alignment, max_range)?;
-    Ok((bytes, (0, words), inputs))
-}
-
-/// The download buffer: the tensor outputs.
-fn output_ranges(
-    program: &Program,
-    alignment: u64,
-    max_range: u64,
-) -> Result<(u64, Vec<Option<ByteRange>>), Error> {
-    ranges(program, &program.outputs, 0, alignment, max_range)
-}
-
-fn ports(
-    program: &Program,
-    payload: &Payload<'_>,
-    values: &[etvk_vkgraph::ValueId],
-    ports: &[Port],
-) -> Vec<PortInfo> {
-    let info = |(value, port): (&etvk_vkgraph::ValueId, &Port)| match port {
-        Port::Tensor(id) => {
-            let tensor = program.tensor(*id);
-            let staging = payload.graph().tensor(*value).map(|info| info.staging_dtype);
-            PortInfo::Tensor { dtype: staging.unwrap_or(tensor.dtype), bound: tensor.bound.to_vec() }
+    /// A buffer for each mutable constant, with its initial contents on the way.
+    fn states(
+        &mut self,
+        program: &Program,
+        source: Source<'_>,
+        uploader: &mut Uploader,
+    ) -> Result<Vec<Region>, Error> {
+        let mut states = Vec::with_capacity(program.states.len());
+        for state in &program.states {
+            let tensor = program.tensor(state.tensor);
+            let (content, dims) = (Content::Constant(state.constant), tensor.bound.clone());
+            let weight = Weight { content, dtype: tensor.dtype, dims, form: Form::Words };
+            let bytes = weights::device_bytes(&weight).max(4);
+            let buffer = self.buffer("state", bytes, BufferKind::Device)?;
+            weights::upload(source, &weight, uploader, &buffer, 0)?;
+            states.push(Region { buffer, offset: 0, bytes });
         }
-        Port::Sym(_) => PortInfo::Int,
-    };
-    values.iter().zip(ports).map(info).collect()
+        Ok(states)
+    }
 }

@@ -4,6 +4,7 @@ use etvk_kernels::numel;
 
 use crate::error::Error;
 use crate::ir::{Origin, Port, Program, TensorId};
+use crate::limits::DeviceLimits;
 
 /// A tensor's place in the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,17 +24,6 @@ pub(crate) struct Plan {
     pub(crate) blocks: Vec<u64>,
 }
 
-/// Device limits that shape a plan.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PlanLimits {
-    /// Alignment of every tensor, in bytes.
-    pub(crate) alignment: u64,
-    /// Largest range one binding may cover.
-    pub(crate) max_range: u64,
-    /// Largest single allocation.
-    pub(crate) max_block: u64,
-}
-
 /// Bytes of a tensor of 32-bit words at its upper bound.
 pub(crate) fn bytes_of(program: &Program, id: TensorId) -> Option<u64> {
     numel(&program.tensor(id).bound).map(|n| u64::from(n) * 4)
@@ -48,7 +38,7 @@ struct Lifetime {
 
 /// Places tensors so that two that are alive together never overlap: largest first, each at the lowest
 /// offset that is free during its life.
-pub(crate) fn plan(program: &Program, limits: PlanLimits) -> Result<Plan, Error> {
+pub(crate) fn plan(program: &Program, limits: DeviceLimits) -> Result<Plan, Error> {
     let lifetimes = lifetimes(program, limits)?;
     let mut order: Vec<usize> = (0..lifetimes.len()).filter(|&i| lifetimes[i].is_some()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(lifetimes[i].map_or(0, |l| l.bytes)));
@@ -91,7 +81,7 @@ fn lowest_gap(taken: &[Placement], bytes: u64, max_block: u64) -> (usize, u64) {
     if end == 0 || end + bytes <= max_block { (block, end) } else { (block + 1, 0) }
 }
 
-fn lifetimes(program: &Program, limits: PlanLimits) -> Result<Vec<Option<Lifetime>>, Error> {
+fn lifetimes(program: &Program, limits: DeviceLimits) -> Result<Vec<Option<Lifetime>>, Error> {
     let mut lives: Vec<Option<Lifetime>> = vec![None; program.tensors.len()];
     for (step, node) in program.nodes.iter().enumerate() {
         for &id in &node.outputs {
@@ -99,10 +89,8 @@ fn lifetimes(program: &Program, limits: PlanLimits) -> Result<Vec<Option<Lifetim
                 continue;
             }
             let bytes = bytes_of(program, id).unwrap_or(u64::MAX);
-            if bytes > limits.max_range.min(limits.max_block) {
-                let what = format!("a result of call {} {}", node.call, program.call_name(node.call));
-                return Err(Error::TooLarge { what, bytes, limit: limits.max_range.min(limits.max_block) });
-            }
+            let name = || format!("a result of call {} {}", node.call, program.call_name(node.call));
+            limits.check(bytes, name)?;
             lives[id.index()] = Some(Lifetime { first: step, last: step, bytes });
         }
         for &id in &node.inputs {

@@ -10,6 +10,7 @@ use etvk_vulkan::{Buffer, Uploader};
 use crate::convert::{self, copy_padded, widen};
 use crate::error::Error;
 use crate::ir::{Content, Form, Program, Weight};
+use crate::limits::DeviceLimits;
 
 /// A range of device memory that holds one constant.
 #[derive(Debug)]
@@ -41,14 +42,6 @@ pub(crate) struct Source<'a> {
     pub(crate) named: Option<&'a dyn NamedData>,
 }
 
-/// Limits of the device that constants must respect.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WeightLimits {
-    pub(crate) alignment: u64,
-    pub(crate) max_range: u64,
-    pub(crate) max_block: u64,
-}
-
 /// Bytes of a constant on the device.
 pub(crate) fn device_bytes(weight: &Weight) -> u64 {
     let count = numel(&weight.dims).map_or(u64::MAX / 16, u64::from);
@@ -65,8 +58,8 @@ impl WeightStore {
         program: &Program,
         source: Source<'_>,
         uploader: &mut Uploader,
-        allocate: &dyn Fn(u64) -> Result<Buffer, Error>,
-        limits: WeightLimits,
+        allocate: &mut dyn FnMut(u64) -> Result<Buffer, Error>,
+        limits: DeviceLimits,
         progress: Option<Progress<'_>>,
     ) -> Result<Vec<Arc<WeightMemory>>, Error> {
         let keys: Vec<Option<WeightKey>> = program.weights.iter().map(|w| key(source, w)).collect();
@@ -75,7 +68,8 @@ impl WeightStore {
         let mut first_of: HashMap<&WeightKey, usize> = HashMap::new();
         let mut missing = Vec::new();
         for (index, key) in keys.iter().enumerate() {
-            check_range(program, &program.weights[index], limits)?;
+            let weight = &program.weights[index];
+            limits.check(device_bytes(weight), || format!("{:?} of {:?}", weight.content, weight.dims))?;
             let repeated = key.as_ref().is_some_and(|key| first_of.contains_key(key));
             if found[index].is_none() && !repeated {
                 missing.push(index);
@@ -119,16 +113,6 @@ impl WeightStore {
     }
 }
 
-fn check_range(program: &Program, weight: &Weight, limits: WeightLimits) -> Result<(), Error> {
-    let (bytes, limit) = (device_bytes(weight), limits.max_range.min(limits.max_block));
-    if bytes <= limit {
-        return Ok(());
-    }
-    let what =
-        format!("{:?} of {:?} (one of {} constants)", weight.content, weight.dims, program.weights.len());
-    Err(Error::TooLarge { what, bytes, limit })
-}
-
 /// Only content-addressed constants can be recognised across payloads.
 fn key(source: Source<'_>, weight: &Weight) -> Option<WeightKey> {
     let Content::Constant(constant) = weight.content else { return None };
@@ -143,7 +127,7 @@ struct Slabs {
     places: Vec<(usize, u64)>,
 }
 
-fn place(program: &Program, missing: &[usize], limits: WeightLimits) -> Slabs {
+fn place(program: &Program, missing: &[usize], limits: DeviceLimits) -> Slabs {
     let mut slabs = Slabs { sizes: Vec::new(), places: Vec::new() };
     let most = SLAB_BYTES.min(limits.max_block);
     for &index in missing {

@@ -1,5 +1,7 @@
 //! The shortest way through: a built payload in, numbers out.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
 use etvk_engine::{Context, Error, Executor, Input, LoadOptions};
 use etvk_vkgraph::{DType, GraphBuilder, Payload};
 use etvk_vulkan::{Device, DeviceOptions};

@@ -56,11 +56,11 @@ impl<'g> Call<'_, 'g> {
     /// A tensor argument as floats.
     pub(crate) fn float_tensor(&mut self, slot: usize) -> Result<TensorId> {
         let id = self.tensor(slot)?;
-        Ok(self.to_float(id))
+        Ok(self.floats(id))
     }
 
     /// A tensor as floats.
-    pub(crate) fn to_float(&mut self, id: TensorId) -> TensorId {
+    pub(crate) fn floats(&mut self, id: TensorId) -> TensorId {
         self.builder.convert(id, DType::Float32)
     }
 

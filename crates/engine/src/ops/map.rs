@@ -162,13 +162,13 @@ pub(super) fn binary(call: &mut Call<'_, '_>, ops: Twins, has_alpha: bool) -> Lo
     match result_elem(call, out)? {
         Elem::F32 => {
             let alpha = if has_alpha { word(call.float(2)?) } else { word(1.0) };
-            let inputs = vec![call.to_float(a), call.to_float(b)];
+            let inputs = vec![call.floats(a), call.floats(b)];
             emit(call, ops.float, [alpha, 0], inputs, out)
         }
         Elem::I32 => {
             let alpha = if has_alpha { wrapping_word(call.int(2)?) } else { 1 };
             if call.elem(a) == Elem::F32 || call.elem(b) == Elem::F32 {
-                let inputs = vec![call.to_float(a), call.to_float(b)];
+                let inputs = vec![call.floats(a), call.floats(b)];
                 let sum =
                     inner(call, ops.float, [word(call.float(2).unwrap_or(1.0)), 0], inputs, DType::Float32)?;
                 return call.bind(out, sum);
@@ -214,7 +214,7 @@ pub(super) fn divide_mode(call: &mut Call<'_, '_>) -> Lowered<()> {
     if integers && result_elem(call, 3)? == Elem::I32 {
         return emit(call, ops.int, [0; 2], vec![a, b], 3);
     }
-    let inputs = vec![call.to_float(a), call.to_float(b)];
+    let inputs = vec![call.floats(a), call.floats(b)];
     let quotient = inner(call, ops.float, [0; 2], inputs, DType::Float32)?;
     call.bind(3, quotient)
 }
@@ -226,7 +226,7 @@ pub(super) fn compare(call: &mut Call<'_, '_>, ops: Twins) -> Lowered<()> {
     if call.elem(a) == Elem::I32 && call.elem(b) == Elem::I32 {
         return emit(call, ops.int, [0; 2], vec![a, b], 2);
     }
-    let inputs = vec![call.to_float(a), call.to_float(b)];
+    let inputs = vec![call.floats(a), call.floats(b)];
     emit(call, ops.float, [0; 2], inputs, 2)
 }
 
@@ -241,7 +241,7 @@ pub(super) fn compare_scalar(call: &mut Call<'_, '_>, ops: Twins) -> Lowered<()>
     if call.elem(x) == Elem::I32 && other.fract() == 0.0 && other.abs() <= f64::from(i32::MAX) {
         return emit(call, ops.int, [(other as i32).cast_unsigned(), 0], vec![x], 2);
     }
-    let x = call.to_float(x);
+    let x = call.floats(x);
     emit(call, ops.float, [word(other), 0], vec![x], 2)
 }
 
@@ -252,7 +252,7 @@ pub(super) fn pow_scalar(call: &mut Call<'_, '_>) -> Lowered<()> {
     if result_elem(call, 2)? == Elem::I32 && call.elem(x) == Elem::I32 {
         return emit(call, MapOp::PowI, [wrapping_word(call.int(1)?), 0], vec![x], 2);
     }
-    let x = call.to_float(x);
+    let x = call.floats(x);
     // A square is exact where the general power need not be.
     let (op, inputs, scalars) = if exponent == 2.0 {
         (MapOp::MulF, vec![x, x], [word(1.0), 0])
@@ -300,7 +300,7 @@ fn bounded(call: &mut Call<'_, '_>, low: f64, high: f64, out: usize) -> Lowered<
         let bounds = [low.ceil() as i32, high.floor() as i32].map(i32::cast_unsigned);
         return emit(call, MapOp::ClampI, bounds, vec![x], out);
     }
-    let x = call.to_float(x);
+    let x = call.floats(x);
     emit(call, MapOp::ClampF, [word(low), word(high)], vec![x], out)
 }
 

@@ -81,7 +81,7 @@ fn rms(call: &mut Call<'_, '_>, weight: usize, eps: f64) -> Lowered<()> {
     let mut inputs = vec![normalisable(call, x)];
     let weight = call.optional_tensor(weight)?;
     if let Some(weight) = weight {
-        let weight = call.to_float(weight);
+        let weight = call.floats(weight);
         inputs.push(call.builder.dense(weight));
     }
     let op = Norm { op: NormOp::Rms, eps: eps as f32, weight: weight.is_some(), bias: false, stats: false };
@@ -131,7 +131,7 @@ pub(super) fn layer_norm(call: &mut Call<'_, '_>) -> Lowered<()> {
     let mut present = [false; 2];
     for (slot, present) in [2, 3].into_iter().zip(&mut present) {
         if let Some(operand) = call.optional_tensor(slot)? {
-            let operand = call.to_float(operand);
+            let operand = call.floats(operand);
             inputs.push(call.builder.dense(operand));
             *present = true;
         }

@@ -85,7 +85,7 @@ pub(super) fn sum_like(call: &mut Call<'_, '_>, ops: Forms) -> Lowered<()> {
     let dims = optional_dims(call, 1, x)?;
     let keepdim = call.optional_bool(2)?.unwrap_or(false);
     let float = call.elem(x) == Elem::F32 || Elem::of(call.info(4)?.dtype) == Elem::F32;
-    let x = if float { call.to_float(x) } else { x };
+    let x = if float { call.floats(x) } else { x };
     emit(call, if float { ops.float } else { ops.int }, x, dims, keepdim, 0.0)
 }
 

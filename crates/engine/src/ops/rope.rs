@@ -34,7 +34,7 @@ impl Kind for Rope {
                 return Err(shape_fault("x and table of a rotary embedding", x, sizes));
             };
             let rotary = self.rotary(row);
-            if rotary > width || rotary % 2 != 0 {
+            if rotary > width || !rotary.is_multiple_of(2) {
                 return Err(shape_fault("table of a rotary embedding", &[rows, width], sizes));
             }
             let start = self.start.map_or(0, |sym| shapes.sym(sym));

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use etvk_engine::CallFault;
 use etvk_pte::{Instruction, Method, Storage, ValueId};
 use etvk_vkgraph::{Payload, Value as GraphValue};
 
@@ -43,12 +44,20 @@ pub enum Problem {
         /// What is wrong.
         source: etvk_vkgraph::Error,
     },
-    /// A graph with calls that cannot run.
+    /// A call of a graph that cannot run.
+    #[error("delegate {delegate}: {fault}")]
+    Call {
+        /// The delegate's index in the method.
+        delegate: usize,
+        /// The call and what is wrong with it.
+        fault: CallFault,
+    },
+    /// A graph that cannot run for another reason.
     #[error("delegate {delegate}: {source}")]
     Graph {
         /// The delegate's index in the method.
         delegate: usize,
-        /// Every call that cannot run.
+        /// What is wrong.
         source: etvk_engine::Error,
     },
     /// A delegate that is called with another number of values than its graph has.
@@ -267,8 +276,12 @@ fn graph(
             problems.push(Problem::Payload { delegate, source });
         }
     }
-    if let Err(source) = etvk_engine::lower(graph) {
-        problems.push(Problem::Graph { delegate, source });
+    match etvk_engine::lower(graph) {
+        Ok(_) => {}
+        Err(etvk_engine::Error::Unsupported(faults)) => {
+            problems.extend(faults.into_iter().map(|fault| Problem::Call { delegate, fault }));
+        }
+        Err(source) => problems.push(Problem::Graph { delegate, source }),
     }
     for instruction in method.chains().iter().flat_map(|chain| &chain.instructions) {
         if let Instruction::DelegateCall { delegate: called, args } = instruction

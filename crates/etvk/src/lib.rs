@@ -40,7 +40,8 @@ mod value;
 
 pub use check::{CheckReport, DelegateReport, MethodReport, Problem, check, check_with};
 pub use error::{Error, KernelFault, Result};
-pub use etvk_engine::Counters;
+pub use etvk_engine::{CallFault, Counters, Error as EngineError, Fault};
+pub use etvk_pte::Error as FileError;
 pub use etvk_pte::ScalarType;
 pub use etvk_vulkan::{
     Capabilities, Device, DeviceChoice, DeviceInfo, DeviceKind, DeviceOptions, Error as DeviceError,

@@ -15,7 +15,7 @@ pub struct Matmul<'a> {
     /// B \[batch, N, K\]: the weight of a linear layer, or the transpose of a second factor. Its batch stride is 0
     /// where one B serves all.
     pub b: &'a Strided,
-    /// How B is stored.
+    /// How B is stored: words or halves.
     pub b_storage: Storage,
     /// Whether there is a bias of N words.
     pub bias: bool,

@@ -29,9 +29,9 @@ pub struct Sdpa<'a> {
     pub k: &'a Strided,
     /// v \[B, Hkv, C, D\], D contiguous.
     pub v: &'a Strided,
-    /// How k is stored.
+    /// How k is stored: words or halves.
     pub k_storage: Storage,
-    /// How v is stored.
+    /// How v is stored: words or halves.
     pub v_storage: Storage,
     /// Added to the scaled products: \[B, H, S, W\], stride 0 where broadcast; W is at least the keys attended to.
     pub mask: Option<&'a Strided>,

@@ -71,6 +71,8 @@ int pow_int(int a, int b) {
 // a/b rounded down where it is exact enough to tell; a quotient beyond 2^23 is an integer anyway.
 float divide_floor(float a, float b) {
     float q = divide(a, b);
+    // PyTorch goes through the remainder of ∞, which is not a number.
+    if (is_inf(a) && !is_zero(b)) return nan_value();
     if (is_nan(q) || is_inf(q) || magnitude(q) >= 8388608.0) return q;
     if (is_zero(q)) return !is_zero(a) && is_negative(q) ? -1.0 : q;
     float whole = floor(q);

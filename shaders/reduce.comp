@@ -17,7 +17,7 @@ layout(local_size_x = 128) in;
 layout(constant_id = 0) const uint OP = 0;
 // 1: a workgroup an output; 0: an invocation an output.
 layout(constant_id = 1) const uint SHARED = 0;
-// Kept and reduced dimensions left after merging, 0…4.
+// Kept and reduced dimensions left after merging, 0…6.
 layout(constant_id = 2) const uint KEPT = 1;
 layout(constant_id = 3) const uint REDUCED = 1;
 
@@ -32,11 +32,11 @@ layout(push_constant) uniform Push {
     uint offset;
     uint dynamic_offset;
     float correction;
-    // Of dimensions 1…3, innermost last; dimension 0 needs no size.
-    uint kept_sizes[3];
-    int kept_strides[4];
-    uint reduced_sizes[3];
-    int reduced_strides[4];
+    // Of dimensions 1…5, innermost last; dimension 0 needs no size.
+    uint kept_sizes[5];
+    int kept_strides[6];
+    uint reduced_sizes[5];
+    int reduced_strides[6];
 };
 
 // A partial result: `value` in bits; `extra` is the low part of a float sum, or an index.
@@ -113,9 +113,9 @@ Partial combine(Partial a, Partial b) {
 int kept_start(uint output_index) {
     int at = int(offset) + (dynamic_offset == NO_DYN ? 0 : dyn[dynamic_offset]);
     uint rest = output_index;
-    for (int d = 3; d >= 4 - int(KEPT); d--) {
+    for (int d = 5; d >= 6 - int(KEPT); d--) {
         int index = int(rest);
-        if (d > 4 - int(KEPT)) {
+        if (d > 6 - int(KEPT)) {
             uint next = rest / kept_sizes[d - 1];
             index = int(rest - next * kept_sizes[d - 1]);
             rest = next;
@@ -128,9 +128,9 @@ int kept_start(uint output_index) {
 Partial element(int start, uint r, float mean) {
     int at = start;
     uint rest = r;
-    for (int d = 3; d >= 4 - int(REDUCED); d--) {
+    for (int d = 5; d >= 6 - int(REDUCED); d--) {
         int index = int(rest);
-        if (d > 4 - int(REDUCED)) {
+        if (d > 6 - int(REDUCED)) {
             uint next = rest / reduced_sizes[d - 1];
             index = int(rest - next * reduced_sizes[d - 1]);
             rest = next;

@@ -255,7 +255,7 @@ float pow32(float x, float y) {
         return (ax > 1.0) != is_negative(y) ? infinity() : 0.0;
     }
     float ay = magnitude(y);
-    bool integral = ay >= 8388608.0 || ay == floor(ay);
+    bool integral = ay >= 8388608.0 || (ay >= 1.0 && ay == floor(ay));
     bool odd = integral && ay < 16777216.0 && (uint(ay) & 1u) == 1u;
     uint signs = is_negative(x) && odd ? 0x80000000u : 0u;
     if (is_zero(x) || is_inf(x)) {

@@ -9,7 +9,7 @@ use crate::table::REDUCE;
 use crate::{Dims, Launch, Limits, MAX_RANK, Strided, Unsupported};
 
 /// Kept and reduced dimensions the kernel takes after neighbours have been merged.
-const RANK: usize = 4;
+const RANK: usize = 6;
 /// Invocations of its workgroups.
 const THREADS: u32 = 128;
 

@@ -155,7 +155,7 @@ pub static REDUCE: Family = Family {
         name: "reduce",
         spirv: include_bytes!("../spirv/reduce.spv"),
         bindings: 3,
-        push_words: 19,
+        push_words: 27,
     },
     middle: None,
     full: None,

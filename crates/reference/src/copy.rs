@@ -12,6 +12,13 @@ pub(crate) fn copy(frame: &mut Frame<'_>) -> Result<(), Fault> {
     frame.set(Tensor::clone(&x))
 }
 
+/// [`copy`] that a model asks for, so that it rounds to half precision.
+pub(crate) fn cast(frame: &mut Frame<'_>) -> Result<(), Fault> {
+    let x = Tensor::clone(&*frame.tensor(0)?);
+    let x = if frame.output_is_half()? { x.halved() } else { x };
+    frame.set(x)
+}
+
 /// `copy(self, source)`: the source broadcast to the sizes of self.
 pub(crate) fn copy_from(frame: &mut Frame<'_>) -> Result<(), Fault> {
     let (x, source) = (frame.tensor(0)?, frame.tensor(1)?);

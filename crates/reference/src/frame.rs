@@ -268,6 +268,12 @@ impl<'a> Frame<'a> {
         Ok(self.info(self.output()?)?.dtype)
     }
 
+    /// Whether the output is a half in the source model too, not only by `force_fp16`, which leaves the host's type.
+    pub(crate) fn output_is_half(&self) -> Result<bool, Fault> {
+        let info = self.info(self.output()?)?;
+        Ok(info.dtype == DType::Float16 && info.staging_dtype == DType::Float16)
+    }
+
     /// Largest sizes of the output.
     pub(crate) fn output_bounds(&self) -> Result<Vec<usize>, Fault> {
         Ok(self.info(self.output()?)?.dims.iter().map(|&dim| dim as usize).collect())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use etvk_vkgraph::{Call, Graph, NamedData, Payload, Value, ValueId};
+use etvk_vkgraph::{Call, DType, Graph, NamedData, Payload, Value, ValueId};
 
 use crate::frame::{Frame, Held, within};
 use crate::operators;
@@ -116,7 +116,8 @@ fn input(graph: &Graph, slot: usize, id: ValueId, arg: &Arg) -> Result<Held, Fau
 fn output(graph: &Graph, held: &[Held], id: ValueId) -> Result<Arg, Fault> {
     match (held.get(id.index()), graph.tensor(id)) {
         (Some(Held::Tensor(tensor)), Some(info)) => {
-            Ok(Arg::Tensor(Tensor::clone(tensor).to(info.staging_dtype)))
+            let tensor = Tensor::clone(tensor).to(info.staging_dtype);
+            Ok(Arg::Tensor(if info.staging_dtype == DType::Float16 { tensor.halved() } else { tensor }))
         }
         (Some(Held::Int(int)), _) => Ok(Arg::Int(*int)),
         _ => Err(Fault::Unset { id }),

@@ -10,6 +10,7 @@ mod interpreter;
 mod operators;
 mod tensor;
 
+mod conv;
 mod copy;
 mod fill;
 mod gather;
@@ -17,12 +18,15 @@ mod linear_q;
 mod map;
 mod matmul;
 mod norm;
+mod pool;
 mod qparams;
 mod reduce;
+mod resample;
 mod rope;
 mod sdpa;
 mod softmax;
 mod symbolic;
+mod training;
 mod view;
 
 pub use error::{Error, Fault};

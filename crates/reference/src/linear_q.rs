@@ -146,14 +146,13 @@ pub(crate) fn q8csw(frame: &mut Frame<'_>) -> Result<(), Fault> {
     frame.set(result)
 }
 
-/// `linear_q8ta_q8csw(x, scale, zp, weight, sums, scales, bias?)`: float in, float out.
+/// `linear_q8ta_q8csw(x, scale, zp, weight, sums, scales, bias?)`: codes in, or floats that become codes; float out.
 pub(crate) fn q8ta_q8csw(frame: &mut Frame<'_>) -> Result<(), Fault> {
     let x = frame.tensor(0)?;
     let scale = Scale::at(frame, 1)?;
     let weight = Weight::of_bytes(frame, 3, 5, x.width())?;
     let bias = frame.optional_elements(6, weight.n)?;
-    let x = rows(&x, x.width(), |row| rounded(row, scale))?;
-    let result = weight.product(&x, bias.as_deref())?;
+    let result = weight.product(&scale.represented(&x), bias.as_deref())?;
     frame.set(result)
 }
 
@@ -164,8 +163,7 @@ pub(crate) fn q8ta(frame: &mut Frame<'_>) -> Result<(), Fault> {
     let weight = Weight::of_bytes(frame, 3, 5, x.width())?;
     let bias = frame.optional_elements(8, weight.n)?;
     let low = activation(frame, 9)?;
-    let x = rows(&x, x.width(), |row| row.iter().map(|&code| from.dequantise(code)).collect())?;
-    let result = weight.product(&x, bias.as_deref())?;
+    let result = weight.product(&from.represented(&x), bias.as_deref())?;
     let items = result.floats().iter().map(|&y| to.quantise_8(y.max(low))).collect();
     frame.set(Tensor::whole(result.dims().to_vec(), items))
 }

@@ -144,8 +144,7 @@ pub(crate) fn minimum(frame: &mut Frame<'_>) -> Result<(), Fault> {
 
 /// True division; integers are divided as floats.
 pub(crate) fn div(frame: &mut Frame<'_>) -> Result<(), Fault> {
-    let (a, b) = (frame.tensor(0)?, frame.tensor(1)?);
-    let a = Tensor::wide(a.dims().to_vec(), a.floats().into_owned());
+    let (a, b) = (floating(&*frame.tensor(0)?), frame.tensor(1)?);
     let result = zip(&a, &b, |a, b| a / b, |_, _| 0)?;
     frame.set(result)
 }
@@ -282,6 +281,27 @@ pub(crate) fn select(frame: &mut Frame<'_>) -> Result<(), Fault> {
         Tensor::wide(dims.clone(), collect(&dims, item)?)
     };
     frame.set(result)
+}
+
+/// `(a, b, low?, high?)`: a binary operator, then bounds.
+pub(crate) fn binary_with_clamp(frame: &mut Frame<'_>, f: fn(f64, f64) -> f64) -> Result<(), Fault> {
+    let (low, high) = (frame.optional_float(2)?, frame.optional_float(3)?);
+    let (a, b) = (floating(&*frame.tensor(0)?), frame.tensor(1)?);
+    let result = zip(&a, &b, |a, b| clamped(f(a, b), low, high), |_, _| 0)?;
+    frame.set(result)
+}
+
+/// `(a, low?, high?, b)`: bounds, then a binary operator.
+pub(crate) fn clamp_with_binary(frame: &mut Frame<'_>, f: fn(f64, f64) -> f64) -> Result<(), Fault> {
+    let (low, high) = (frame.optional_float(1)?, frame.optional_float(2)?);
+    let (a, b) = (floating(&*frame.tensor(0)?), frame.tensor(3)?);
+    let result = zip(&a, &b, |a, b| f(clamped(a, low, high), b), |_, _| 0)?;
+    frame.set(result)
+}
+
+/// The tensor with its elements as floats.
+fn floating(x: &Tensor) -> Tensor {
+    Tensor::wide(x.dims().to_vec(), x.floats().into_owned())
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Every operator by its serialised name.
 
+use crate::conv::{self, Layout};
 use crate::frame::Frame;
 use crate::qparams::Direction::{Dequantise, Quantise};
 use crate::{Fault, copy, fill, gather, linear_q, map, matmul, norm, qparams, reduce};
-use crate::{rope, sdpa, softmax, symbolic, view};
+use crate::{pool, resample, rope, sdpa, softmax, symbolic, training, view};
 
 /// Executes one call.
 pub type Function = fn(&mut Frame<'_>) -> Result<(), Fault>;
@@ -68,6 +69,15 @@ pub static OPERATORS: &[(&str, Function)] = &[
     ("aten.logical_and.default", |f| map::logical(f, |a, b| a && b)),
     ("aten.logical_or.default", |f| map::logical(f, |a, b| a || b)),
     ("aten.where.self", map::select),
+    // Binary operators fused with a clamp, of release 1.0.
+    ("et_vk.binary_add_with_clamp.default", |f| map::binary_with_clamp(f, |a, b| a + b)),
+    ("et_vk.binary_sub_with_clamp.default", |f| map::binary_with_clamp(f, |a, b| a - b)),
+    ("et_vk.binary_mul_with_clamp.default", |f| map::binary_with_clamp(f, |a, b| a * b)),
+    ("et_vk.binary_div_with_clamp.default", |f| map::binary_with_clamp(f, |a, b| a / b)),
+    ("et_vk.clamp_with_binary_add.default", |f| map::clamp_with_binary(f, |a, b| a + b)),
+    ("et_vk.clamp_with_binary_sub.default", |f| map::clamp_with_binary(f, |a, b| a - b)),
+    ("et_vk.clamp_with_binary_mul.default", |f| map::clamp_with_binary(f, |a, b| a * b)),
+    ("et_vk.clamp_with_binary_div.default", |f| map::clamp_with_binary(f, |a, b| a / b)),
     // Views.
     ("aten.view_copy.default", view::view),
     ("aten.squeeze_copy.dims", view::squeeze),
@@ -82,8 +92,8 @@ pub static OPERATORS: &[(&str, Function)] = &[
     ("aten.slice.Tensor", view::slice),
     ("aten.expand_copy.default", view::expand),
     // Copies.
-    ("aten._to_copy.default", copy::copy),
-    ("dim_order_ops._to_dim_order_copy.default", copy::copy),
+    ("aten._to_copy.default", copy::cast),
+    ("dim_order_ops._to_dim_order_copy.default", copy::cast),
     ("dim_order_ops._clone_dim_order.default", copy::copy),
     ("aten.clone.default", copy::copy),
     ("aten.alias_copy.default", copy::copy),
@@ -149,6 +159,34 @@ pub static OPERATORS: &[(&str, Function)] = &[
     ("et_vk.q4gsw_requant.default", linear_q::q4gsw_requant),
     ("et_vk.linear_weight_int4.default", linear_q::weight_int4),
     ("aten._weight_int4pack_mm.default", linear_q::weight_int4),
+    // Convolution, pooling and resampling.
+    ("aten.convolution.default", conv::convolution),
+    ("et_vk.conv_with_clamp.default", conv::with_clamp),
+    ("conv_with_clamp.default", conv::with_clamp),
+    ("et_vk.conv1d_dw.default", conv::conv1d),
+    ("et_vk.conv1d_pw.default", conv::conv1d),
+    ("et_vk.conv2d_gemm.default", conv::convolution),
+    ("et_vk.q8ta_conv2d.default", |f| conv::q8ta(f, Layout::Rows)),
+    ("et_vk.q8ta_conv2d_pw.default", |f| conv::q8ta(f, Layout::Rows)),
+    ("et_vk.q8ta_conv2d_general.default", |f| conv::q8ta(f, Layout::Rows)),
+    ("et_vk.q8ta_conv2d_im2col.default", |f| conv::q8ta(f, Layout::Rows)),
+    ("et_vk.q8ta_conv2d_dw.default", |f| conv::q8ta(f, Layout::Depthwise)),
+    ("et_vk.q8ta_conv2d_transposed.default", conv::q8ta_transposed),
+    ("et_vk.conv2d_q8ta_q8csw_q8to.default", |f| conv::q8ta_linear(f, Layout::Rows)),
+    ("et_vk.conv2d_q8ta_q8csw_q8to_dw.default", |f| conv::q8ta_linear(f, Layout::Depthwise)),
+    ("etvk.test_conv2d_q8ta_q8csw_q8to.default", conv::q8ta_test),
+    ("et_vk.conv2d_q8ta_q8csw.default", conv::q8ta_q8csw),
+    ("et_vk.conv2d_q8csw.default", conv::q8csw),
+    ("aten.avg_pool2d.default", pool::average),
+    ("aten.max_pool2d.default", |f| pool::maximum(f, false)),
+    ("aten.max_pool2d_with_indices.default", |f| pool::maximum(f, true)),
+    ("aten.upsample_nearest2d.vec", resample::nearest),
+    ("aten.upsample_bilinear2d.vec", resample::bilinear),
+    ("aten.grid_sampler_2d.default", resample::grid_sampler),
+    // Training.
+    ("et_vk.adamw_step.default", training::adamw_step),
+    ("adamw_step.default", training::adamw_step),
+    ("et_vk.fused_ce.default", training::fused_ce),
     // Quantisation.
     ("quantized_decomposed.quantize_per_tensor.default", |f| qparams::per_tensor(f, Quantise { bounds: 3 })),
     ("quantized_decomposed.quantize_per_tensor.tensor", |f| qparams::per_tensor_of_tensors(f, Quantise { bounds: 3 })),
@@ -168,6 +206,13 @@ pub static OPERATORS: &[(&str, Function)] = &[
     ("et_vk.add_q8ta_q8ta_q8to.default", qparams::q8ta_add),
     ("et_vk.q8ta_relu.default", qparams::q8ta_relu),
     ("et_vk.q8ta_pixel_shuffle.default", qparams::q8ta_pixel_shuffle),
+    // The same without namespace, as release 0.7 has them.
+    ("quantize_per_tensor.default", |f| qparams::per_tensor(f, Quantise { bounds: 3 })),
+    ("quantize_per_token.default", |f| qparams::per_token(f, Quantise { bounds: 3 })),
+    ("dequantize_per_tensor.default", |f| qparams::per_tensor(f, Dequantise)),
+    ("dequantize_per_token.default", |f| qparams::per_token(f, Dequantise)),
+    ("choose_qparams.tensor", qparams::choose_tensor),
+    ("choose_qparams_per_token_asymmetric.default", qparams::choose_per_token),
     // Attention and rotary embeddings.
     ("sdpa_with_kv_cache.default", sdpa::with_kv_cache),
     ("llama.sdpa_with_kv_cache.default", sdpa::with_kv_cache),

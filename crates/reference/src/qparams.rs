@@ -30,6 +30,13 @@ impl Scale {
         self.quantise(x, i8::MIN.into(), i8::MAX.into())
     }
 
+    /// The numbers that eight bits represent: of codes, or of floats made codes.
+    pub(crate) fn represented(self, x: &Tensor) -> Tensor {
+        let codes = x.is_integer();
+        let item = |&x: &f64| self.dequantise(if codes { x } else { self.quantise_8(x) as f64 });
+        Tensor::wide(x.dims().to_vec(), x.floats().iter().map(item).collect())
+    }
+
     pub(crate) fn dequantise(self, code: f64) -> f64 {
         (code - self.zero_point) * self.scale
     }

@@ -120,6 +120,14 @@ impl Tensor {
         }
     }
 
+    /// The tensor with floats rounded to half precision, to nearest even.
+    pub(crate) fn halved(mut self) -> Self {
+        if let Data::F64(items) = &mut self.data {
+            items.iter_mut().for_each(|x| *x = f16::from_f64(*x).to_f64());
+        }
+        self
+    }
+
     /// The elements as floats.
     #[must_use]
     pub fn floats(&self) -> Cow<'_, [f64]> {

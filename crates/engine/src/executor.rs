@@ -258,12 +258,15 @@ impl Executor {
     /// [`Error::OutputRequest`] when there is no such output, or `data` has another length than its elements.
     pub fn read_output(&self, index: usize, dtype: DType, data: &mut [u8]) -> Result<(), Error> {
         let (id, region) = self.output(index)?;
-        let tensor = self.program.tensor(id);
+        // The port's type, not the tensor's: conversions that keep the device words leave the latter as it was.
+        let Some(PortInfo::Tensor { dtype: declared, .. }) = self.ports.1.get(index) else {
+            return Err(self.no_output(index, "a tensor output"));
+        };
         let request = |what, expected: String, found: String| {
             Err(Error::OutputRequest { index, what, expected, found })
         };
-        if !compatible(dtype, tensor.dtype) {
-            return request("element type", format!("{:?}", tensor.dtype), format!("{dtype:?}"));
+        if !compatible(dtype, *declared) {
+            return request("element type", format!("{declared:?}"), format!("{dtype:?}"));
         }
         let count = numel(&self.host.layouts[id.index()].sizes).map_or(0, |n| n as usize);
         if data.len() != count * dtype.size() {

@@ -31,12 +31,15 @@ fn write(out: &mut dyn Write, report: &CheckReport) -> std::io::Result<()> {
         for (index, delegate) in method.delegates.iter().enumerate() {
             writeln!(
                 out,
-                "  delegate {index}: {}, {} calls, {} constants of {} bytes",
-                delegate.backend, delegate.calls, delegate.constants, delegate.constant_bytes
+                "  delegate {index}: {}, {}, {} of {}",
+                delegate.backend,
+                count(delegate.calls, "call"),
+                count(delegate.constants, "constant"),
+                count(delegate.constant_bytes, "byte")
             )?;
         }
         for (operator, calls) in &method.operators {
-            writeln!(out, "  on the CPU: {operator}, {calls} call(s)")?;
+            writeln!(out, "  on the CPU: {operator}, {}", count(*calls, "call"))?;
         }
         for reason in reasons(method) {
             writeln!(out, "  - {reason}")?;
@@ -60,10 +63,16 @@ fn reasons(method: &MethodReport) -> Vec<String> {
             None => reasons.push((alike, text, 1)),
         }
     }
-    let words = |(_, text, count): (String, String, usize)| match count {
+    let words = |(_, text, times): (String, String, usize)| match times {
         1 => text,
-        2 => format!("{text} (and another call alike)"),
-        count => format!("{text} (and {} calls alike)", count - 1),
+        times => format!("{text} (and {} alike)", count(times - 1, "call")),
     };
     reasons.into_iter().map(words).collect()
+}
+
+/// `1 call`, `2 calls`.
+fn count(number: impl std::fmt::Display, noun: &str) -> String {
+    let number = number.to_string();
+    let plural = if number == "1" { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }

@@ -23,7 +23,7 @@ use crate::outcome::Outcome;
 ///
 /// Exit codes: 0 all is well, 1 a result differs, 2 the input is bad or not supported, 3 there is no usable device.
 #[derive(Debug, Parser)]
-#[command(name = "etvk", version, max_term_width = 110)]
+#[command(name = "etvk", version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

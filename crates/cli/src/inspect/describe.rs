@@ -199,6 +199,7 @@ fn option(value: &[u8]) -> String {
     match value {
         [byte] => byte.to_string(),
         [a, b, c, d] => i32::from_le_bytes([*a, *b, *c, *d]).to_string(),
+        [a, b, c, d, e, f, g, h] => i64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]).to_string(),
         bytes => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
     }
 }

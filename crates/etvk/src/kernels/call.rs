@@ -25,14 +25,19 @@ impl<'a> Call<'a> {
         Self { frame, args }
     }
 
-    /// Checks the number of arguments.
+    /// Checks the number of arguments: inputs and outputs. Programs name the result of an operator after them, which
+    /// is its output once more.
     pub(crate) fn takes(&self, expected: usize) -> Fault<()> {
         let found = self.args.len();
-        if found == expected { Ok(()) } else { Err(KernelFault::ArgumentCount { expected, found }) }
+        let repeated = expected.checked_sub(1).and_then(|last| self.args.get(last));
+        if found == expected || (found == expected + 1 && self.args.last() == repeated) {
+            return Ok(());
+        }
+        Err(KernelFault::ArgumentCount { expected, found })
     }
 
     /// Number of arguments.
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.args.len()
     }
 

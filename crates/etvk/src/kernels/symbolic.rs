@@ -246,12 +246,11 @@ pub(crate) fn et_view(call: &mut Call<'_>) -> Fault {
     call.frame.alias(from, to, &sizes)
 }
 
-/// `et_copy_index.tensor(copy_to, copy_from, index)`: row `index` of `copy_to`, which grows to hold it.
+/// `et_copy_index.tensor(copy_to, copy_from, index)`: row `index` of `copy_to`, which grows to hold it. Some programs
+/// name `copy_to` again as the result.
 pub(crate) fn et_copy_index(call: &mut Call<'_>) -> Fault {
-    // The exporter repeats `copy_to` as the output.
-    if call.len() != 4 {
-        call.takes(3)?;
-    }
+    let repeated = call.id(0)? == call.id(call.count().saturating_sub(1))?;
+    call.takes(if repeated { 4 } else { 3 })?;
     let (to, from) = (call.id(0)?, call.id(1)?);
     let found = call.int(2)?;
     let index = usize::try_from(found).ok().filter(|&index| index < usize::MAX);

@@ -6,6 +6,9 @@
 // Binding 3  out   words, contiguous
 // Binding 4  dyn   int words of the executor
 // Tier: plain.
+//
+// The operations are spread over modules, so that pipelines compile fast everywhere: EXPONENTIAL, ANGULAR and POWER
+// have those of their names, the module without a macro all others.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 
@@ -44,6 +47,58 @@ int start_of(uint operand) {
     return int(offsets[operand]) + (word == NO_DYN ? 0 : dyn[word]);
 }
 
+#if defined(EXPONENTIAL)
+
+float function(float a, float b) {
+    precise float y = 0.0;
+    switch (OP) {
+        case OP_EXP: y = exp32(a); break;
+        case OP_TANH: y = tanh32(a); break;
+        case OP_SIGMOID: y = sigmoid32(a); break;
+        case OP_GELU_TANH: y = gelu_tanh32(a); break;
+        case OP_GELU_ERF: y = gelu_erf32(a); break;
+        case OP_LOG: y = log32(a); break;
+        case OP_LOG10: y = log10_32(a); break;
+        case OP_ERF: y = erf32(a); break;
+    }
+    return y;
+}
+
+#elif defined(ANGULAR)
+
+float function(float a, float b) {
+    precise float y = 0.0;
+    switch (OP) {
+        case OP_SIN: y = sin32(a); break;
+        case OP_COS: y = cos32(a); break;
+        case OP_TAN: y = tan32(a); break;
+    }
+    return y;
+}
+
+#elif defined(POWER)
+
+float function(float a, float b) {
+    precise float y = 0.0;
+    switch (OP) {
+        case OP_SQRT: y = sqrt32(a); break;
+        case OP_RSQRT: y = rsqrt32(a); break;
+        case OP_RECIPROCAL: y = divide(1.0, a); break;
+        case OP_POW_F: y = pow32(a, b); break;
+    }
+    return y;
+}
+
+#endif
+
+#if defined(EXPONENTIAL) || defined(ANGULAR) || defined(POWER)
+
+uint apply(uint a, uint b, uint c) {
+    return floatBitsToUint(function(uintBitsToFloat(a), uintBitsToFloat(b)));
+}
+
+#else
+
 int divide_int(int a, int b) {
     if (b == 0) return 0;
     // The quotient of the least int by −1 does not exist.
@@ -68,12 +123,12 @@ int pow_int(int a, int b) {
     return int(result);
 }
 
-// a/b rounded down where it is exact enough to tell; a quotient beyond 2^23 is an integer anyway.
+// a/b rounded down; a quotient of 2^24 or more is an integer and has rounded already.
 float divide_floor(float a, float b) {
     float q = divide(a, b);
     // PyTorch goes through the remainder of ∞, which is not a number.
     if (is_inf(a) && !is_zero(b)) return nan_value();
-    if (is_nan(q) || is_inf(q) || magnitude(q) >= 8388608.0) return q;
+    if (is_nan(q) || is_inf(q) || magnitude(q) >= 16777216.0) return q;
     if (is_zero(q)) return !is_zero(a) && is_negative(q) ? -1.0 : q;
     float whole = floor(q);
     if (whole == q) {
@@ -116,30 +171,16 @@ float unary_float(float x) {
     switch (OP) {
         case OP_ABS_F: y = magnitude(x); break;
         case OP_NEG_F: y = negated(x); break;
-        case OP_EXP: y = exp32(x); break;
-        case OP_SQRT: y = sqrt32(x); break;
-        case OP_RSQRT: y = rsqrt32(x); break;
-        case OP_SIN: y = sin32(x); break;
-        case OP_COS: y = cos32(x); break;
-        case OP_TAN: y = tan32(x); break;
-        case OP_TANH: y = tanh32(x); break;
-        case OP_SIGMOID: y = sigmoid32(x); break;
-        case OP_GELU_TANH: y = gelu_tanh32(x); break;
-        case OP_GELU_ERF: y = gelu_erf32(x); break;
         case OP_RELU: y = is_nan(x) ? x : max(x, 0.0); break;
         case OP_CLAMP_F: y = clamp_float(x, s0, s1); break;
         case OP_HARDSHRINK: y = is_nan(x) || magnitude(x) > s0 ? x : 0.0; break;
         case OP_HARDSIGMOID: y = clamp_float(x / 6.0 + 0.5, 0.0, 1.0); break;
         case OP_HARDSWISH: y = x * clamp_float(x + 3.0, 0.0, 6.0) / 6.0; break;
         case OP_LEAKY_RELU: y = x > 0.0 ? x : s0 * x; break;
-        case OP_LOG: y = log32(x); break;
-        case OP_LOG10: y = log10_32(x); break;
         case OP_ROUND: y = roundEven(x); break;
         case OP_FLOOR: y = floor(x); break;
         case OP_CEIL: y = ceil(x); break;
         case OP_TRUNC: y = trunc(x); break;
-        case OP_RECIPROCAL: y = divide(1.0, x); break;
-        case OP_ERF: y = erf32(x); break;
     }
     return y;
 }
@@ -153,7 +194,6 @@ float binary_float(float a, float b, float alpha) {
         case OP_DIV_F: y = divide(a, b); break;
         case OP_DIV_FLOOR_F: y = divide_floor(a, b); break;
         case OP_DIV_TRUNC_F: y = trunc(divide(a, b)); break;
-        case OP_POW_F: y = pow32(a, b); break;
         case OP_MIN_F: y = is_nan(a) ? a : (is_nan(b) ? b : min(a, b)); break;
         case OP_MAX_F: y = is_nan(a) ? a : (is_nan(b) ? b : max(a, b)); break;
     }
@@ -239,6 +279,8 @@ uint apply(uint a, uint b, uint c) {
     }
     return floatBitsToUint(y);
 }
+
+#endif
 
 void main() {
     int start_a = start_of(0u);

@@ -185,26 +185,28 @@ float sum_value(Partial p) {
 }
 
 uint result(int start) {
-    Partial total = reduce(start, 0.0, false);
-    if (OP == OP_SUM_F) return floatBitsToUint(sum_value(total));
-    if (OP == OP_MEAN_F) return floatBitsToUint(divide(sum_value(total), float(count)));
-    if (OP == OP_VAR_F) {
-        float mean = divide(sum_value(total), float(count));
-        float squares = sum_value(reduce(start, mean, true));
-        return floatBitsToUint(divide(squares, max(float(count) - correction, 0.0)));
+    Partial total;
+    float mean = 0.0;
+    // The variance takes a second pass, over squared distances from the mean.
+    for (uint pass = 0u; pass < (OP == OP_VAR_F ? 2u : 1u); pass++) {
+        if (pass == 1u) mean = divide(sum_value(total), float(count));
+        total = reduce(start, mean, pass == 1u);
+    }
+    if (SUMS_FLOATS) {
+        float divisor = 1.0;
+        if (OP == OP_MEAN_F) divisor = float(count);
+        if (OP == OP_VAR_F) divisor = max(float(count) - correction, 0.0);
+        return floatBitsToUint(divide(sum_value(total), divisor));
     }
     if (FINDS_INDEX) return total.extra == NO_INDEX ? 0u : total.extra;
     return total.value;
 }
 
 void main() {
-    if (SHARED != 0u) {
-        for (uint k = gl_WorkGroupID.x; k < outputs; k += gl_NumWorkGroups.x) {
-            uint word = result(kept_start(k));
-            if (gl_LocalInvocationID.x == 0u) y[k] = word;
-        }
-    } else {
-        uint step = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
-        for (uint k = gl_GlobalInvocationID.x; k < outputs; k += step) y[k] = result(kept_start(k));
+    uint first = SHARED != 0u ? gl_WorkGroupID.x : gl_GlobalInvocationID.x;
+    uint step = gl_NumWorkGroups.x * (SHARED != 0u ? 1u : gl_WorkGroupSize.x);
+    for (uint k = first; k < outputs; k += step) {
+        uint word = result(kept_start(k));
+        if (SHARED == 0u || gl_LocalInvocationID.x == 0u) y[k] = word;
     }
 }

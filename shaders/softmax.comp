@@ -87,7 +87,7 @@ void row_softmax(uint row) {
         if (is_nan(v)) poisoned = true;
         else peak = max(peak, v);
     }
-    // ∞ stands for NaN too: both make the whole row NaN, but for the finite log-softmax of ∞.
+    // Whatever the others are, ∞ − ∞ makes every element of such a row NaN.
     peak = tree(peak, true);
     bool hopeless = tree(poisoned || is_inf(peak) ? 1.0 : 0.0, true) != 0.0;
 
@@ -109,10 +109,7 @@ void row_softmax(uint row) {
 }
 
 void main() {
-    if (SHARED != 0u) {
-        for (uint row = gl_WorkGroupID.x; row < rows; row += gl_NumWorkGroups.x) row_softmax(row);
-    } else {
-        uint step = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
-        for (uint row = gl_GlobalInvocationID.x; row < rows; row += step) row_softmax(row);
-    }
+    uint first = SHARED != 0u ? gl_WorkGroupID.x : gl_GlobalInvocationID.x;
+    uint step = gl_NumWorkGroups.x * (SHARED != 0u ? 1u : gl_WorkGroupSize.x);
+    for (uint row = first; row < rows; row += step) row_softmax(row);
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask shaders`: compiles `shaders/` into `crates/kernels/spirv/` and writes the manifest and the table.
 //!
-//! `shaders/variants.toml` says what is compiled. A module whose sources, defines and compiler are those of the
-//! manifest is not compiled again. One that fails keeps its last good SPIR-V (and the manifest test fails).
+//! `shaders/variants.toml` says what is compiled. A module whose sources and defines are those of the manifest is not
+//! compiled again, unless another program made it and the library is asked to. One that fails keeps its last good
+//! SPIR-V (and the manifest test fails).
 
 mod compile;
 
@@ -83,16 +84,16 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             let file = row.file.clone().unwrap_or_else(|| format!("{family}.comp"));
             let known = old.modules.get(&name);
             match build(&compiler, &shaders, &spirv, &name, &file, defines, known.filter(|_| !force)) {
-                Ok((sources, hash)) => {
+                Ok(built) => {
                     let module = Module {
                         family: family.clone(),
                         tier: tier.clone(),
                         bindings: row.bindings,
                         push_words: row.push_words,
                         defines: defines.clone(),
-                        sources,
-                        compiler: compiler.name().to_owned(),
-                        spirv: hash,
+                        sources: built.sources,
+                        compiler: built.compiler,
+                        spirv: built.spirv,
                     };
                     manifest.modules.insert(name, module);
                 }
@@ -121,7 +122,14 @@ fn read_manifest(spirv: &Path) -> Result<Manifest> {
     }
 }
 
-/// Compiles one module unless `known` says that it is up to date; returns the hashes of its sources and of the result.
+/// What the manifest records of a module: the hashes of its sources, which compiler made it, its own hash.
+struct Built {
+    sources: BTreeMap<String, String>,
+    compiler: String,
+    spirv: String,
+}
+
+/// Compiles one module unless `known` says that it is up to date.
 fn build(
     compiler: &Compiler,
     shaders: &Path,
@@ -130,22 +138,22 @@ fn build(
     file: &str,
     defines: &[String],
     known: Option<&Module>,
-) -> Result<(BTreeMap<String, String>, String)> {
+) -> Result<Built> {
     let mut sources = BTreeMap::new();
     hash_sources(shaders, file, &mut sources)?;
     let path = spirv.join(format!("{name}.spv"));
     if let Some(known) = known
         && known.sources == sources
         && known.defines == defines
-        && known.compiler == compiler.name()
+        && (compiler.is_provisional() || known.compiler == compiler.name())
         && fs::read(&path).is_ok_and(|bytes| sha256(&bytes) == known.spirv)
     {
-        return Ok((sources, known.spirv.clone()));
+        return Ok(Built { sources, compiler: known.compiler.clone(), spirv: known.spirv.clone() });
     }
     let bytes = compiler.compile(shaders, file, defines)?;
     fs::write(&path, &bytes)?;
     eprintln!("{name}: {} bytes", bytes.len());
-    Ok((sources, sha256(&bytes)))
+    Ok(Built { sources, compiler: compiler.name().to_owned(), spirv: sha256(&bytes) })
 }
 
 /// Hashes `file` and what it includes; paths are relative to `shaders/`.
@@ -188,7 +196,7 @@ fn table(manifest: &Manifest) -> Result<String> {
         .map(|module| module.family.as_str())
         .collect();
     for family in &families {
-        writeln!(text, "\n/// `shaders/{family}.comp`.")?;
+        writeln!(text, "\n/// The modules of family `{family}`.")?;
         writeln!(text, "pub static {}: Family = Family {{", family.to_uppercase())?;
         for tier in TIERS {
             let found = manifest.modules.iter().find(|(_, m)| m.family == *family && m.tier == tier);

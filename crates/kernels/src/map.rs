@@ -3,8 +3,8 @@
 use crate::geometry::{Merged, elements, strided_groups};
 use crate::operations::operations;
 use crate::push::Push;
-use crate::table::MAP;
-use crate::{Dims, Launch, Limits, Strided, Unsupported};
+use crate::table::{MAP, MAP_ANGULAR, MAP_EXPONENTIAL, MAP_POWER};
+use crate::{Dims, Family, Launch, Limits, Strided, Unsupported};
 
 /// Dimensions the kernel takes after neighbours have been merged.
 const RANK: usize = 6;
@@ -175,6 +175,19 @@ operations! {
     }
 }
 
+impl MapOp {
+    /// The modules that have the operation.
+    fn family(self) -> &'static Family {
+        match self {
+            Self::Sin | Self::Cos | Self::Tan => &MAP_ANGULAR,
+            Self::Sqrt | Self::Rsqrt | Self::Reciprocal | Self::PowF => &MAP_POWER,
+            Self::Exp | Self::Tanh | Self::Sigmoid | Self::GeluTanh | Self::GeluErf => &MAP_EXPONENTIAL,
+            Self::Log | Self::Log10 | Self::Erf => &MAP_EXPONENTIAL,
+            _ => &MAP,
+        }
+    }
+}
+
 /// out = op(a, b, c), of sizes `sizes`, contiguous. `operands` are those of a, b, c that are tensors, one to three.
 /// Scalars are words: bits of floats where the operation is one of floats.
 /// Bindings: a, b, c (any buffer for those missing), out, dyn.
@@ -206,5 +219,5 @@ pub fn map(
         .dynamic(b.dynamic_offset)
         .dynamic(c.dynamic_offset);
     let specialization = [op as u32, inputs, rank];
-    Ok(push.launch(MAP.pick(limits.tier), &specialization, strided_groups(total, THREADS), limits))
+    Ok(push.launch(op.family().pick(limits.tier), &specialization, strided_groups(total, THREADS), limits))
 }

@@ -2,7 +2,7 @@
 
 use crate::{Family, Shader};
 
-/// `shaders/copy.comp`.
+/// The modules of family `copy`.
 pub static COPY: Family = Family {
     plain: Shader {
         name: "copy",
@@ -14,7 +14,7 @@ pub static COPY: Family = Family {
     full: None,
 };
 
-/// `shaders/embedding_q4.comp`.
+/// The modules of family `embedding_q4`.
 pub static EMBEDDING_Q4: Family = Family {
     plain: Shader {
         name: "embedding_q4",
@@ -26,7 +26,7 @@ pub static EMBEDDING_Q4: Family = Family {
     full: None,
 };
 
-/// `shaders/fill.comp`.
+/// The modules of family `fill`.
 pub static FILL: Family = Family {
     plain: Shader {
         name: "fill",
@@ -38,7 +38,7 @@ pub static FILL: Family = Family {
     full: None,
 };
 
-/// `shaders/gather.comp`.
+/// The modules of family `gather`.
 pub static GATHER: Family = Family {
     plain: Shader {
         name: "gather",
@@ -50,7 +50,7 @@ pub static GATHER: Family = Family {
     full: None,
 };
 
-/// `shaders/linear_q.comp`.
+/// The modules of family `linear_q`.
 pub static LINEAR_Q: Family = Family {
     plain: Shader {
         name: "linear_q",
@@ -62,7 +62,7 @@ pub static LINEAR_Q: Family = Family {
     full: None,
 };
 
-/// `shaders/linear_q_rows.comp`.
+/// The modules of family `linear_q_rows`.
 pub static LINEAR_Q_ROWS: Family = Family {
     plain: Shader {
         name: "linear_q_rows",
@@ -79,7 +79,7 @@ pub static LINEAR_Q_ROWS: Family = Family {
     full: None,
 };
 
-/// `shaders/map.comp`.
+/// The modules of family `map`.
 pub static MAP: Family = Family {
     plain: Shader {
         name: "map",
@@ -91,7 +91,43 @@ pub static MAP: Family = Family {
     full: None,
 };
 
-/// `shaders/matmul.comp`.
+/// The modules of family `map_angular`.
+pub static MAP_ANGULAR: Family = Family {
+    plain: Shader {
+        name: "map_angular",
+        spirv: include_bytes!("../spirv/map_angular.spv"),
+        bindings: 5,
+        push_words: 32,
+    },
+    middle: None,
+    full: None,
+};
+
+/// The modules of family `map_exponential`.
+pub static MAP_EXPONENTIAL: Family = Family {
+    plain: Shader {
+        name: "map_exponential",
+        spirv: include_bytes!("../spirv/map_exponential.spv"),
+        bindings: 5,
+        push_words: 32,
+    },
+    middle: None,
+    full: None,
+};
+
+/// The modules of family `map_power`.
+pub static MAP_POWER: Family = Family {
+    plain: Shader {
+        name: "map_power",
+        spirv: include_bytes!("../spirv/map_power.spv"),
+        bindings: 5,
+        push_words: 32,
+    },
+    middle: None,
+    full: None,
+};
+
+/// The modules of family `matmul`.
 pub static MATMUL: Family = Family {
     plain: Shader {
         name: "matmul",
@@ -103,7 +139,7 @@ pub static MATMUL: Family = Family {
     full: None,
 };
 
-/// `shaders/matmul_rows.comp`.
+/// The modules of family `matmul_rows`.
 pub static MATMUL_ROWS: Family = Family {
     plain: Shader {
         name: "matmul_rows",
@@ -120,7 +156,7 @@ pub static MATMUL_ROWS: Family = Family {
     full: None,
 };
 
-/// `shaders/norm.comp`.
+/// The modules of family `norm`.
 pub static NORM: Family = Family {
     plain: Shader {
         name: "norm",
@@ -137,7 +173,7 @@ pub static NORM: Family = Family {
     full: None,
 };
 
-/// `shaders/qparams.comp`.
+/// The modules of family `qparams`.
 pub static QPARAMS: Family = Family {
     plain: Shader {
         name: "qparams",
@@ -149,7 +185,7 @@ pub static QPARAMS: Family = Family {
     full: None,
 };
 
-/// `shaders/reduce.comp`.
+/// The modules of family `reduce`.
 pub static REDUCE: Family = Family {
     plain: Shader {
         name: "reduce",
@@ -161,7 +197,7 @@ pub static REDUCE: Family = Family {
     full: None,
 };
 
-/// `shaders/rope.comp`.
+/// The modules of family `rope`.
 pub static ROPE: Family = Family {
     plain: Shader {
         name: "rope",
@@ -173,7 +209,7 @@ pub static ROPE: Family = Family {
     full: None,
 };
 
-/// `shaders/sdpa.comp`.
+/// The modules of family `sdpa`.
 pub static SDPA: Family = Family {
     plain: Shader {
         name: "sdpa",
@@ -185,7 +221,7 @@ pub static SDPA: Family = Family {
     full: None,
 };
 
-/// `shaders/sdpa_combine.comp`.
+/// The modules of family `sdpa_combine`.
 pub static SDPA_COMBINE: Family = Family {
     plain: Shader {
         name: "sdpa_combine",
@@ -197,7 +233,7 @@ pub static SDPA_COMBINE: Family = Family {
     full: None,
 };
 
-/// `shaders/softmax.comp`.
+/// The modules of family `softmax`.
 pub static SOFTMAX: Family = Family {
     plain: Shader {
         name: "softmax",
@@ -218,6 +254,9 @@ pub static FAMILIES: &[(&str, &Family)] = &[
     ("linear_q", &LINEAR_Q),
     ("linear_q_rows", &LINEAR_Q_ROWS),
     ("map", &MAP),
+    ("map_angular", &MAP_ANGULAR),
+    ("map_exponential", &MAP_EXPONENTIAL),
+    ("map_power", &MAP_POWER),
     ("matmul", &MATMUL),
     ("matmul_rows", &MATMUL_ROWS),
     ("norm", &NORM),

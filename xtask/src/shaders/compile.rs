@@ -56,6 +56,11 @@ impl Compiler {
         }
     }
 
+    /// Whether what it makes is for work in progress; it leaves up-to-date modules of the other compiler alone.
+    pub(crate) fn is_provisional(&self) -> bool {
+        matches!(self, Self::Glslc { .. })
+    }
+
     /// The SPIR-V of `shaders/file`; includes are looked up from `shaders`.
     pub(crate) fn compile(&self, shaders: &Path, file: &str, defines: &[String]) -> Result<Vec<u8>> {
         match self {

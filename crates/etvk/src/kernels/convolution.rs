@@ -73,8 +73,8 @@ impl Geometry {
         // Weights are [out, in / groups, ..], or [in, out / groups, ..] if transposed.
         let fits = groups > 0
             && match self.transposed {
-                false => weight[1].checked_mul(groups) == Some(input[1]) && weight[0] % groups == 0,
-                true => weight[0] == input[1] && input[1] % groups == 0,
+                false => weight[1].checked_mul(groups) == Some(input[1]) && weight[0].is_multiple_of(groups),
+                true => weight[0] == input[1] && input[1].is_multiple_of(groups),
             };
         if !fits {
             return Err(shape("channels of the weight", &format!("{} in {groups} groups", input[1]), weight));

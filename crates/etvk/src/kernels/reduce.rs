@@ -148,7 +148,7 @@ pub(crate) fn cumsum(call: &mut Call<'_>) -> Fault {
 
 fn running<T: Copy>(mut values: Vec<T>, length: usize, stride: usize, add: impl Fn(T, T) -> T) -> Vec<T> {
     for at in 0..values.len() {
-        if (at / stride) % length != 0 {
+        if !(at / stride).is_multiple_of(length) {
             values[at] = add(values[at - stride], values[at]);
         }
     }

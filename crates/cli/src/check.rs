@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use etvk::{CheckReport, MethodReport, Problem};
+use etvk::CheckReport;
 
 use crate::outcome::Outcome;
 
@@ -41,33 +41,11 @@ fn write(out: &mut dyn Write, report: &CheckReport) -> std::io::Result<()> {
         for (operator, calls) in &method.operators {
             writeln!(out, "  on the CPU: {operator}, {}", count(*calls, "call"))?;
         }
-        for reason in reasons(method) {
+        for reason in etvk::reasons(&method.problems) {
             writeln!(out, "  - {reason}")?;
         }
     }
     Ok(())
-}
-
-/// The problems in words; calls that fail alike are counted and stand where the first of them does.
-fn reasons(method: &MethodReport) -> Vec<String> {
-    let mut reasons: Vec<(String, String, usize)> = Vec::new();
-    for problem in &method.problems {
-        let (alike, text) = match problem {
-            Problem::Call { delegate, fault } => {
-                (format!("delegate {delegate}: {}: {}", fault.name, fault.fault), problem.to_string())
-            }
-            other => (other.to_string(), other.to_string()),
-        };
-        match reasons.iter_mut().find(|(known, ..)| *known == alike) {
-            Some((.., count)) => *count += 1,
-            None => reasons.push((alike, text, 1)),
-        }
-    }
-    let words = |(_, text, times): (String, String, usize)| match times {
-        1 => text,
-        times => format!("{text} (and {} alike)", count(times - 1, "call")),
-    };
-    reasons.into_iter().map(words).collect()
 }
 
 /// `1 call`, `2 calls`.

@@ -108,6 +108,29 @@ fn surplus(expected: usize, found: usize) -> &'static str {
     }
 }
 
+/// The problems in words; calls that fail alike are counted and told of once, where the first of them stands.
+#[must_use]
+pub fn reasons(problems: &[Problem]) -> Vec<String> {
+    let mut reasons: Vec<(String, String, usize)> = Vec::new();
+    for problem in problems {
+        let text = problem.to_string();
+        let alike = match problem {
+            Problem::Call { delegate, fault } => format!("{delegate} {} {}", fault.name, fault.fault),
+            _ => text.clone(),
+        };
+        match reasons.iter_mut().find(|(known, ..)| *known == alike) {
+            Some((.., count)) => *count += 1,
+            None => reasons.push((alike, text, 1)),
+        }
+    }
+    let words = |(_, text, count): (String, String, usize)| match count {
+        1 => text,
+        2 => format!("{text} (and another call alike)"),
+        count => format!("{text} (and {} calls alike)", count - 1),
+    };
+    reasons.into_iter().map(words).collect()
+}
+
 /// What [`check`] found out about a program.
 #[derive(Debug)]
 pub struct CheckReport {
@@ -325,4 +348,39 @@ fn misfit(port: &GraphValue, method: &Method<'_>, arg: ValueId) -> Option<(Strin
         }
     };
     (!fits).then_some((expected, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etvk_engine::Fault;
+
+    #[test]
+    fn calls_that_fail_alike_are_told_of_once() {
+        let call = |call, name: &str| Problem::Call {
+            delegate: 0,
+            fault: CallFault { call, name: name.to_owned(), fault: Fault::UnknownOperator },
+        };
+        let kernel = Problem::Kernel { operator: "aten::sort.values".to_owned(), calls: 2 };
+        let problems = [call(1, "aten.a"), kernel, call(4, "aten.b"), call(5, "aten.a"), call(9, "aten.a")];
+        assert_eq!(
+            reasons(&problems),
+            [
+                "delegate 0: call 1 aten.a: operator not known (and 2 calls alike)",
+                "no CPU kernel for aten::sort.values (2 calls)",
+                "delegate 0: call 4 aten.b: operator not known",
+            ]
+        );
+    }
+
+    #[test]
+    fn too_few_values_hint_at_the_cause() {
+        let count = |found| Problem::ArgumentCount { delegate: 1, inputs: 2, outputs: 3, found }.to_string();
+        assert!(
+            count(4).starts_with(
+                "delegate 1 is called with 4 values, its graph has 2 inputs and 3 outputs (an op"
+            )
+        );
+        assert!(count(6).ends_with("3 outputs"));
+    }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use etvk_pte::{Container, ScalarType};
 
-use crate::check::Problem;
+use crate::check::{Problem, reasons};
 
 /// What every fallible function of this crate returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -45,7 +45,7 @@ pub enum Error {
     #[error("program")]
     Program(#[source] etvk_pte::Error),
     /// A method that this build does not run; every reason.
-    #[error("method {method} cannot run: {}", list(problems))]
+    #[error("method {method} cannot run: {}", reasons(problems).join("; "))]
     Unsupported {
         /// The method.
         method: String,
@@ -223,8 +223,4 @@ pub enum KernelFault {
         /// What was needed.
         bytes: usize,
     },
-}
-
-fn list(problems: &[Problem]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -386,3 +386,92 @@ fn zeros(bytes: usize) -> Fault<Vec<u8>> {
     zeros.resize(bytes, 0);
     Ok(zeros)
 }
+
+#[cfg(test)]
+impl Frame {
+    /// A frame of these values, for tests of what uses frames.
+    pub(crate) fn of(slots: Vec<Slot>) -> Self {
+        Self { slots, buffers: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+impl Slot {
+    /// A tensor without data whose sizes may change within its elements.
+    pub(crate) fn tensor(scalar_type: ScalarType, sizes: &[usize]) -> Self {
+        Self::Tensor(TensorSlot {
+            scalar_type,
+            sizes: sizes.to_vec(),
+            order: None,
+            dynamic: true,
+            capacity: sizes.iter().product(),
+            data: Data::None,
+            home: None,
+            starts_as_zeros: false,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(change: impl FnOnce(&mut TensorSlot)) -> Frame {
+        let mut slot = Slot::tensor(ScalarType::UInt8, &[1, 2, 1, 3]);
+        if let Slot::Tensor(tensor) = &mut slot {
+            change(tensor);
+        }
+        Frame::of(vec![slot, Slot::Int(4), Slot::tensor(ScalarType::UInt8, &[6])])
+    }
+
+    #[test]
+    fn memory_order_is_kept_inside() {
+        let mut frame = with(|tensor| tensor.order = Some(vec![0, 2, 3, 1]));
+        frame.write(0, 0, &[1, 2, 1, 3], &[0, 1, 2, 10, 11, 12]).unwrap();
+        assert_eq!(frame.buffers, [[0, 10, 1, 11, 2, 12]]);
+        assert_eq!(*frame.elements(0, 0).unwrap(), [0, 1, 2, 10, 11, 12]);
+        assert!(matches!(frame.alias(0, 2, &[6]), Err(KernelFault::Argument { at: 0, .. })));
+    }
+
+    #[test]
+    fn sizes_change_within_the_capacity() {
+        let mut frame = with(|_| {});
+        assert_eq!(frame.resize(0, 0, &[1, 1, 2, 3]), Ok(()));
+        let too_many = frame.resize(0, 0, &[1, 7, 1, 1]);
+        assert_eq!(too_many, Err(KernelFault::Capacity { value: 0, capacity: 6, found: vec![1, 7, 1, 1] }));
+        assert!(matches!(frame.resize(0, 0, &[6]), Err(KernelFault::Shape { .. })));
+        assert!(frame.resize(0, 0, &[usize::MAX, 0, usize::MAX, 2]).is_err());
+        let mut frame = with(|tensor| tensor.dynamic = false);
+        assert!(matches!(frame.resize(0, 0, &[1, 1, 1, 3]), Err(KernelFault::Shape { .. })));
+    }
+
+    #[test]
+    fn what_nothing_wrote_cannot_be_read() {
+        let mut frame = with(|_| {});
+        assert_eq!(frame.elements(0, 0), Err(KernelFault::NoData { value: 0 }));
+        assert!(matches!(frame.elements(3, 1), Err(KernelFault::Argument { at: 3, .. })));
+        frame.write(0, 0, &[1, 2, 1, 3], &[1; 6]).unwrap();
+        frame.free(0).unwrap();
+        assert_eq!(frame.elements(0, 0), Err(KernelFault::NoData { value: 0 }));
+        frame.write(0, 0, &[1, 2, 1, 3], &[2; 6]).unwrap();
+        assert_eq!((frame.buffers.len(), frame.elements(0, 0).unwrap().len()), (1, 6));
+    }
+
+    #[test]
+    fn a_named_buffer_starts_as_zeros() {
+        let frame = with(|tensor| {
+            tensor.data = Data::Memory(Place { buffer: 0, offset: 0 });
+            tensor.starts_as_zeros = true;
+        });
+        assert_eq!(*frame.elements(0, 0).unwrap(), [0; 6]);
+    }
+
+    #[test]
+    fn an_alias_reads_the_same_memory() {
+        let mut frame = with(|_| {});
+        frame.write(0, 0, &[1, 2, 1, 3], &[1, 2, 3, 4, 5, 6]).unwrap();
+        frame.alias(0, 2, &[6]).unwrap();
+        frame.write(0, 0, &[1, 2, 1, 3], &[6, 5, 4, 3, 2, 1]).unwrap();
+        assert_eq!(*frame.elements(0, 2).unwrap(), [6, 5, 4, 3, 2, 1]);
+    }
+}

@@ -122,3 +122,70 @@ fn holds(frame: &Frame, condition: usize) -> Result<bool, KernelFault> {
         other => Err(argument(0, "Bool", other)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(name: &str, args: &[usize]) -> Step {
+        Step::Kernel { kernel: kernels::find(name).unwrap(), name: name.to_owned(), args: args.to_vec() }
+    }
+
+    fn run(steps: Vec<Step>, slots: Vec<Slot>) -> (Frame, Result<()>) {
+        let mut frame = Frame::of(slots);
+        let code = Code { method: "forward".to_owned(), chains: vec![steps] };
+        let result = code.run(&mut frame, &mut []);
+        (frame, result)
+    }
+
+    #[test]
+    fn a_loop_ends_when_its_condition_holds() {
+        let steps = vec![
+            kernel("executorch_prim::add.Scalar", &[0, 1, 0]),
+            kernel("executorch_prim::ge.Scalar", &[0, 2, 3]),
+            Step::JumpFalse { condition: 3, destination: 0 },
+            Step::Move { from: 0, to: 4 },
+        ];
+        let slots = vec![Slot::Int(0), Slot::Int(1), Slot::Int(5), Slot::Bool(false), Slot::Null];
+        let (frame, result) = run(steps, slots);
+        result.unwrap();
+        assert_eq!(frame.int(0, 4), Ok(5));
+    }
+
+    #[test]
+    fn a_loop_without_end_is_stopped() {
+        let steps = vec![Step::JumpFalse { condition: 0, destination: 0 }];
+        let (_, result) = run(steps, vec![Slot::Bool(false)]);
+        assert!(matches!(result, Err(Error::InstructionLimit { limit: LIMIT, .. })));
+    }
+
+    #[test]
+    fn conditions_are_bools_or_tensors_of_them() {
+        let steps = || vec![Step::JumpFalse { condition: 0, destination: 1 }];
+        let (_, result) = run(steps(), vec![Slot::Int(1)]);
+        assert!(matches!(
+            result,
+            Err(Error::Instruction {
+                instruction: 0,
+                source: KernelFault::Argument { expected: "Bool", .. },
+                ..
+            })
+        ));
+        let mut frame = Frame::of(vec![Slot::tensor(etvk_pte::ScalarType::Bool, &[2])]);
+        frame.write(0, 0, &[2], &[1, 0]).unwrap();
+        assert_eq!(holds(&frame, 0), Ok(false));
+        frame.write(0, 0, &[2], &[1, 1]).unwrap();
+        assert_eq!(holds(&frame, 0), Ok(true));
+    }
+
+    #[test]
+    fn faults_name_the_instruction() {
+        let steps = vec![Step::Free { value: 0 }, kernel("executorch_prim::floordiv.int", &[1, 2, 1])];
+        let slots = || vec![Slot::tensor(etvk_pte::ScalarType::Bool, &[]), Slot::Int(1), Slot::Int(0)];
+        let (_, result) = run(steps, slots());
+        let Err(Error::Instruction { chain: 0, instruction: 1, name, source }) = result else {
+            panic!("no fault: {result:?}")
+        };
+        assert_eq!((name.as_str(), source), ("executorch_prim::floordiv.int", KernelFault::DivisionByZero));
+    }
+}

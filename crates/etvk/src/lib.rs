@@ -38,7 +38,7 @@ mod runtime;
 mod tensor;
 mod value;
 
-pub use check::{CheckReport, DelegateReport, MethodReport, Problem, check, check_with};
+pub use check::{CheckReport, DelegateReport, MethodReport, Problem, check, check_with, reasons};
 pub use error::{Error, KernelFault, Result};
 pub use etvk_engine::{CallFault, Counters, Error as EngineError, Fault};
 pub use etvk_pte::Error as FileError;

@@ -102,3 +102,70 @@ pub(crate) fn to_dim_order_copy(call: &mut Call<'_>) -> Fault {
     let input = call.tensor(0)?;
     call.put(3, &input.sizes, &input.elements)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Frame, Slot};
+    use etvk_pte::ScalarType;
+
+    #[test]
+    fn integers_stay_whole_and_floats_do_not() {
+        let mut frame = Frame::of(vec![
+            Slot::tensor(ScalarType::Int64, &[2]),
+            Slot::Int(i64::MAX),
+            Slot::Int(1),
+            Slot::tensor(ScalarType::Int64, &[2]),
+            Slot::Double(0.5),
+            Slot::tensor(ScalarType::Float32, &[2]),
+        ]);
+        let bytes = Elements::Ints(vec![1, 4]).encode(ScalarType::Int64).unwrap();
+        frame.write(0, 0, &[2], &bytes).unwrap();
+        add_scalar(&mut Call::new(&mut frame, &[0, 1, 2, 3, 3])).unwrap();
+        assert_eq!(Call::new(&mut frame, &[3]).tensor(0).unwrap().elements.ints(), [i64::MIN, i64::MIN + 3]);
+        mul_scalar(&mut Call::new(&mut frame, &[0, 4, 5])).unwrap();
+        assert_eq!(Call::new(&mut frame, &[5]).tensor(0).unwrap().elements.floats(), [0.5, 2.0]);
+        let other_output = add_scalar(&mut Call::new(&mut frame, &[0, 1, 2, 3, 5]));
+        assert_eq!(other_output, Err(KernelFault::ArgumentCount { expected: 4, found: 5 }));
+    }
+
+    #[test]
+    fn selection_broadcasts() {
+        let mut frame = Frame::of(vec![
+            Slot::tensor(ScalarType::Bool, &[2, 1]),
+            Slot::tensor(ScalarType::UInt8, &[3]),
+            Slot::tensor(ScalarType::UInt8, &[]),
+            Slot::tensor(ScalarType::UInt8, &[2, 3]),
+        ]);
+        frame.write(0, 0, &[2, 1], &[1, 0]).unwrap();
+        frame.write(0, 1, &[3], &[1, 2, 3]).unwrap();
+        frame.write(0, 2, &[], &[9]).unwrap();
+        where_self(&mut Call::new(&mut frame, &[0, 1, 2, 3])).unwrap();
+        assert_eq!(*frame.elements(0, 3).unwrap(), [1, 2, 3, 9, 9, 9]);
+    }
+
+    #[test]
+    fn expansion_is_bounded_by_the_output() {
+        let mut frame = Frame::of(vec![
+            Slot::tensor(ScalarType::UInt8, &[1, 2]),
+            Slot::Int(3),
+            Slot::Int(-1),
+            Slot::IntList(vec![1, 2]),
+            Slot::Bool(false),
+            Slot::tensor(ScalarType::UInt8, &[3, 2]),
+        ]);
+        frame.write(0, 0, &[1, 2], &[1, 2]).unwrap();
+        expand_copy(&mut Call::new(&mut frame, &[0, 3, 4, 5])).unwrap();
+        assert_eq!(*frame.elements(0, 5).unwrap(), [1, 2, 1, 2, 1, 2]);
+        frame.set(1, Slot::Int(1 << 40));
+        assert!(matches!(
+            expand_copy(&mut Call::new(&mut frame, &[0, 3, 4, 5])),
+            Err(KernelFault::Capacity { .. })
+        ));
+        frame.set(2, Slot::Int(5));
+        assert!(matches!(
+            expand_copy(&mut Call::new(&mut frame, &[0, 3, 4, 5])),
+            Err(KernelFault::Shape { .. })
+        ));
+    }
+}

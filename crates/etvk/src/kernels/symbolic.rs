@@ -269,3 +269,133 @@ pub(crate) fn et_copy_index(call: &mut Call<'_>) -> Fault {
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Frame, Slot};
+    use crate::kernels::find;
+    use etvk_pte::ScalarType;
+
+    /// What an operator makes of numbers.
+    fn eval(name: &str, args: &[Scalar]) -> Fault<Scalar> {
+        let slot = |scalar: &Scalar| match *scalar {
+            Scalar::Int(value) => Slot::Int(value),
+            Scalar::Double(value) => Slot::Double(value),
+            Scalar::Bool(value) => Slot::Bool(value),
+        };
+        let mut slots: Vec<Slot> = args.iter().map(slot).collect();
+        slots.push(Slot::Null);
+        let ids: Vec<usize> = (0..slots.len()).collect();
+        let mut frame = Frame::of(slots);
+        let kernel = find(&format!("executorch_prim::{name}")).unwrap();
+        kernel(&mut Call::new(&mut frame, &ids))?;
+        Call::new(&mut frame, &ids).scalar(args.len())
+    }
+
+    #[test]
+    fn numbers_follow_python() {
+        use Scalar::{Bool, Double, Int};
+        for (name, args, want) in [
+            ("add.Scalar", &[Int(2), Int(3)][..], Int(5)),
+            ("add.Scalar", &[Int(2), Double(0.5)], Double(2.5)),
+            ("sub.Scalar", &[Int(2), Int(3)], Int(-1)),
+            ("mul.Scalar", &[Int(4), Int(-3)], Int(-12)),
+            ("floordiv.int", &[Int(-7), Int(2)], Int(-4)),
+            ("floordiv.Scalar", &[Double(-7.0), Int(2)], Double(-4.0)),
+            ("mod.int", &[Int(-7), Int(2)], Int(1)),
+            ("mod.Scalar", &[Int(7), Int(-2)], Int(-1)),
+            ("truediv.Scalar", &[Int(1), Int(4)], Double(0.25)),
+            ("eq.Scalar", &[Int(1), Double(1.0)], Bool(true)),
+            ("lt.Scalar", &[Int(1), Int(1)], Bool(false)),
+            ("le.Scalar", &[Int(1), Int(1)], Bool(true)),
+            ("gt.Scalar", &[Double(1.5), Int(1)], Bool(true)),
+            ("ge.Scalar", &[Int(0), Int(1)], Bool(false)),
+            ("neg.Scalar", &[Int(3)], Int(-3)),
+            ("sym_max.Scalar", &[Int(3), Int(9)], Int(9)),
+            ("sym_min.Scalar", &[Double(3.5), Int(9)], Double(3.5)),
+            ("sym_float.Scalar", &[Int(3)], Double(3.0)),
+            ("sym_int.Scalar", &[Double(-3.7)], Int(-3)),
+            ("sym_not.Scalar", &[Bool(false)], Bool(true)),
+            ("sym_ite.Scalar", &[Bool(false), Int(1), Int(2)], Int(2)),
+            ("ceil.Scalar", &[Double(1.2)], Int(2)),
+            ("round.Scalar", &[Double(2.5)], Int(2)),
+            ("trunc.Scalar", &[Double(-2.5)], Int(-2)),
+        ] {
+            assert_eq!(eval(name, args), Ok(want), "{name} {args:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_result_is_a_fault() {
+        use Scalar::{Double, Int};
+        assert_eq!(eval("add.Scalar", &[Int(i64::MAX), Int(1)]), Err(KernelFault::Overflow));
+        assert_eq!(eval("floordiv.int", &[Int(i64::MIN), Int(-1)]), Err(KernelFault::Overflow));
+        assert_eq!(eval("mod.int", &[Int(1), Int(0)]), Err(KernelFault::DivisionByZero));
+        assert_eq!(eval("ceil.Scalar", &[Double(f64::NAN)]), Err(KernelFault::Overflow));
+        assert_eq!(eval("trunc.Scalar", &[Double(1e19)]), Err(KernelFault::Overflow));
+        let count = eval("add.Scalar", &[Int(1)]);
+        assert_eq!(count, Err(KernelFault::ArgumentCount { expected: 3, found: 2 }));
+    }
+
+    fn tensors() -> Frame {
+        let mut frame = Frame::of(vec![
+            Slot::tensor(ScalarType::UInt8, &[2, 3]),
+            Slot::tensor(ScalarType::UInt8, &[4, 3]),
+            Slot::tensor(ScalarType::UInt8, &[3]),
+            Slot::Int(-1),
+            Slot::Int(2),
+            Slot::IntList(vec![4, 3]),
+            Slot::tensor(ScalarType::UInt8, &[2, 3]),
+        ]);
+        frame.write(0, 0, &[2, 3], &[1, 2, 3, 4, 5, 6]).unwrap();
+        frame.write(0, 1, &[1, 3], &[7, 7, 7]).unwrap();
+        frame.write(0, 2, &[3], &[1, 2, 3]).unwrap();
+        frame
+    }
+
+    #[test]
+    fn sizes_of_tensors() {
+        let mut frame = tensors();
+        sym_size(&mut Call::new(&mut frame, &[0, 3, 4])).unwrap();
+        assert_eq!(frame.int(0, 4), Ok(3));
+        sym_numel(&mut Call::new(&mut frame, &[0, 4])).unwrap();
+        assert_eq!(frame.int(0, 4), Ok(6));
+        assert!(matches!(
+            sym_size(&mut Call::new(&mut frame, &[0, 4, 4])),
+            Err(KernelFault::Range { found: 6, low: -2, high: 1, .. })
+        ));
+        assert!(matches!(
+            local_scalar_dense(&mut Call::new(&mut frame, &[0, 4])),
+            Err(KernelFault::Shape { .. })
+        ));
+    }
+
+    #[test]
+    fn a_view_infers_one_size() {
+        let mut frame = tensors();
+        et_view(&mut Call::new(&mut frame, &[0, 5, 6])).unwrap();
+        assert_eq!(frame.tensor(0, 6).unwrap().sizes, [2, 3]);
+        assert_eq!(*frame.elements(0, 6).unwrap(), [1, 2, 3, 4, 5, 6]);
+        frame.set(4, Slot::Int(4));
+        let view = et_view(&mut Call::new(&mut frame, &[0, 5, 6]));
+        assert!(matches!(view, Err(KernelFault::Shape { what: "elements of a view", .. })));
+    }
+
+    #[test]
+    fn rows_are_added_one_by_one() {
+        let mut frame = tensors();
+        et_copy_index(&mut Call::new(&mut frame, &[1, 2, 4])).unwrap();
+        assert_eq!(frame.tensor(0, 1).unwrap().sizes, [3, 3]);
+        assert_eq!(*frame.elements(0, 1).unwrap(), [7, 7, 7, 0, 0, 0, 1, 2, 3]);
+        assert!(matches!(
+            et_copy_index(&mut Call::new(&mut frame, &[1, 2, 3, 1])),
+            Err(KernelFault::Range { found: -1, .. })
+        ));
+        frame.set(4, Slot::Int(4));
+        assert!(matches!(
+            et_copy_index(&mut Call::new(&mut frame, &[1, 2, 4])),
+            Err(KernelFault::Capacity { capacity: 12, .. })
+        ));
+    }
+}

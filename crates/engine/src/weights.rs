@@ -1,6 +1,7 @@
 //! Constants on their way from the mapped file into device memory.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use etvk_kernels::numel;
@@ -27,7 +28,16 @@ pub(crate) struct WeightStore {
     shared: Mutex<HashMap<WeightKey, Weak<WeightMemory>>>,
 }
 
-type WeightKey = (String, Form, DType);
+/// What makes two constants the same: the exporter's content hash, the device form, and, since a file may claim any
+/// hash, a fingerprint of the bytes themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct WeightKey {
+    name: String,
+    form: Form,
+    dtype: DType,
+    device_bytes: u64,
+    fingerprint: u64,
+}
 
 /// Called with (bytes done, bytes in all) while constants are uploaded.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
@@ -91,17 +101,26 @@ impl WeightStore {
                 progress(done, total);
             }
             let memory = Arc::new(WeightMemory { buffer: buffers[slab].clone(), offset, bytes });
-            if let Some(key) = &keys[index] {
-                self.lock().insert(key.clone(), Arc::downgrade(&memory));
-            }
             found[index] = Some(memory);
         }
         uploader.finish()?;
+        // Only now may other threads use them.
+        self.publish(&missing, &keys, &found);
         let resolve = |index: usize| {
             let first = keys[index].as_ref().and_then(|key| first_of.get(key).copied());
             found[index].clone().or_else(|| first.and_then(|first| found[first].clone()))
         };
         Ok((0..found.len()).filter_map(resolve).collect())
+    }
+
+    fn publish(&self, missing: &[usize], keys: &[Option<WeightKey>], found: &[Option<Arc<WeightMemory>>]) {
+        let mut shared = self.lock();
+        shared.retain(|_, memory| memory.strong_count() > 0);
+        for &index in missing {
+            if let (Some(key), Some(memory)) = (&keys[index], &found[index]) {
+                shared.insert(key.clone(), Arc::downgrade(memory));
+            }
+        }
     }
 
     fn shared(&self, key: &Option<WeightKey>) -> Option<Arc<WeightMemory>> {
@@ -113,13 +132,29 @@ impl WeightStore {
     }
 }
 
-/// Only content-addressed constants can be recognised across payloads.
+/// Only constants named by the SHA-256 of their contents can be recognised across payloads.
 fn key(source: Source<'_>, weight: &Weight) -> Option<WeightKey> {
     let Content::Constant(constant) = weight.content else { return None };
-    match &source.payload.graph().constants.get(constant.index())?.source {
-        ConstantSource::Named(name) if !name.is_empty() => Some((name.clone(), weight.form, weight.dtype)),
-        _ => None,
+    let ConstantSource::Named(name) = &source.payload.graph().constants.get(constant.index())?.source else {
+        return None;
+    };
+    if name.len() != 64 || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
     }
+    // A constant that is missing is reported by the upload.
+    let bytes = source.payload.constant(constant, source.named).ok()?;
+    let (form, dtype, device_bytes) = (weight.form, weight.dtype, device_bytes(weight));
+    Some(WeightKey { name: name.clone(), form, dtype, device_bytes, fingerprint: fingerprint(bytes) })
+}
+
+/// A hash of up to 512 words spread evenly over the bytes: the whole of a small constant, a sample of a large one.
+fn fingerprint(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.len().hash(&mut hasher);
+    let (words, rest) = bytes.as_chunks::<8>();
+    words.iter().step_by(words.len() / 512 + 1).for_each(|word| word.hash(&mut hasher));
+    rest.hash(&mut hasher);
+    hasher.finish()
 }
 
 struct Slabs {

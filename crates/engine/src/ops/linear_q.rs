@@ -220,10 +220,12 @@ pub(super) fn q8csw(call: &mut Call<'_, '_>) -> Lowered<()> {
     call.emit(op, inputs, 4)
 }
 
-/// `et_vk.linear_q8ta_q8csw.default [x, scale, zp, weight, sums, scales, bias, out]`: static activation grid.
+/// `et_vk.linear_q8ta_q8csw.default [x, scale, zp, weight, sums, scales, bias, out]`: x holds codes, or floats that are
+/// rounded to the grid.
 pub(super) fn q8ta_q8csw(call: &mut Call<'_, '_>) -> Lowered<()> {
     call.arity(&[8], "8")?;
-    let x = qparams::static_grid(call, 0, 1, 2)?;
+    let codes = !call.info(0)?.dtype.is_float();
+    let x = if codes { qparams::dequantized(call, 0, 1, 2)? } else { qparams::static_grid(call, 0, 1, 2)? };
     let slots = Slots { weight: 3, scales: 5, bias: Some(6) };
     let (op, inputs) = product(call, x, CodeFormat::Q8, None, &slots)?;
     call.emit(op, inputs, 7)

@@ -137,10 +137,10 @@ impl Kind for MatMul {
 
 /// A contiguous tensor's rows of `width` elements as a matrix.
 fn flat_rows(from: &Strided, width: u32) -> Strided {
-    let count = from.sizes.iter().product::<u32>().checked_div(width).unwrap_or(0);
     if from.sizes.len() == 2 {
         return from.clone();
     }
+    let count = from.sizes.iter().rev().skip(1).product();
     let sizes = Dims::from_iter([count, width]);
     Strided { strides: contiguous_strides(&sizes), sizes, ..from.clone() }
 }

@@ -41,11 +41,11 @@ impl DeviceArgs {
 pub(crate) fn finish(runtime: &Runtime) -> anyhow::Result<()> {
     let Some(device) = runtime.opened() else { return Ok(()) };
     device.save_pipeline_cache();
-    let messages = device.validation_messages();
-    if !messages.is_empty() {
-        bail!("the validation layer said: {}", messages.join("; "));
+    match device.validation_messages().as_slice() {
+        [] => Ok(()),
+        [only] => bail!("the validation layer said: {only}"),
+        [first, others @ ..] => bail!("the validation layer said: {first} (and {} more)", others.len()),
     }
-    Ok(())
 }
 
 /// A device in words.

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
 
+use etvk_vkgraph::DType;
+
 use crate::Fault;
 use crate::frame::{Frame, Number};
 use crate::tensor::{Tensor, broadcast, broadcast_flat, collect, single};
@@ -47,7 +49,7 @@ pub(crate) fn gelu(frame: &mut Frame<'_>) -> Result<(), Fault> {
 }
 
 /// The error function, by its power series scaled with exp(-x²), whose terms are all positive.
-fn erf(x: f64) -> f64 {
+pub(crate) fn erf(x: f64) -> f64 {
     if x.is_nan() || x.abs() > 6.0 {
         return if x.is_nan() { x } else { x.signum() };
     }
@@ -96,6 +98,15 @@ pub(crate) fn logical_not(frame: &mut Frame<'_>) -> Result<(), Fault> {
     frame.set(Tensor::whole(x.dims().to_vec(), items))
 }
 
+/// Every bit of an integer, or the opposite of a truth value.
+pub(crate) fn bitwise_not(frame: &mut Frame<'_>) -> Result<(), Fault> {
+    let x = frame.tensor(0)?;
+    if x.dtype() == DType::Bool {
+        return logical_not(frame);
+    }
+    frame.set(Tensor::whole(x.dims().to_vec(), x.integers().iter().map(|&x| !x).collect()))
+}
+
 /// `output = float(a, b)`, or `int(a, b)` between integers, with broadcasting.
 pub(crate) fn binary(
     frame: &mut Frame<'_>,
@@ -140,6 +151,10 @@ pub(crate) fn mul(frame: &mut Frame<'_>) -> Result<(), Fault> {
 
 pub(crate) fn minimum(frame: &mut Frame<'_>) -> Result<(), Fault> {
     binary(frame, |a, b| if a.is_nan() || a < b { a } else { b }, i64::min)
+}
+
+pub(crate) fn maximum(frame: &mut Frame<'_>) -> Result<(), Fault> {
+    binary(frame, |a, b| if a.is_nan() || a > b { a } else { b }, i64::max)
 }
 
 /// True division; integers are divided as floats.

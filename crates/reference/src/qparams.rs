@@ -174,6 +174,7 @@ fn block_counts(frame: &Frame<'_>, x: &Tensor, slot: usize) -> Result<Vec<usize>
         return Err(Fault::Length { slot, expected: x.rank(), found: sizes.len() });
     }
     let count = |(&size, &block): (&usize, &i64)| match usize::try_from(block) {
+        _ if block == 1 => Ok(size),
         _ if block == -1 || size == 0 => Ok(1),
         Ok(block) if block > 0 && size.is_multiple_of(block) => Ok(size / block),
         _ => {

@@ -66,7 +66,7 @@ pub(crate) fn moments(items: &[f64]) -> (f64, f64) {
 
 pub(crate) fn var(frame: &mut Frame<'_>) -> Result<(), Fault> {
     let correction = f64::from(u8::from(frame.truth(2)?));
-    reduce(frame, 3, |items| moments(items).1 / (items.len() as f64 - correction))
+    reduce(frame, 3, |items| moments(items).1 / (items.len() as f64 - correction).max(0.0))
 }
 
 /// Index of the first element that is NaN or, without any, better than all others.

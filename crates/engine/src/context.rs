@@ -20,6 +20,12 @@ struct Shared {
     weights: WeightStore,
 }
 
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Context({})", self.device().capabilities().name)
+    }
+}
+
 impl Context {
     /// A context for a device.
     #[must_use]

@@ -105,7 +105,7 @@ pub(crate) enum Bind {
     Dynamic,
     /// The fault words.
     Fault,
-    /// An optional operand that is absent: bound to something harmless.
+    /// An optional operand that is absent and only read: bound to something harmless.
     Absent,
 }
 

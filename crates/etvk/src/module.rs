@@ -1,9 +1,8 @@
 //! An opened program.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
-use etvk_engine::{Context, Executor, LoadOptions};
+use etvk_engine::{Executor, LoadOptions};
 use etvk_pte::{BundledProgram, Container, Program, ValueId};
 
 use crate::bytes::Bytes;
@@ -40,14 +39,13 @@ pub struct LoadProgress {
 }
 
 /// An opened program: files that are mapped and checked. Constants stay in the files until a method is loaded, are
-/// streamed to the device from there, and are shared by the methods of the module.
+/// streamed to the device from there, and are shared by the methods of a runtime.
 pub struct Module {
     path: PathBuf,
     program: Bytes,
     external: ExternalFiles,
     names: Vec<String>,
     runtime: Runtime,
-    context: Mutex<Option<Context>>,
 }
 
 impl std::fmt::Debug for Module {
@@ -90,8 +88,8 @@ impl Module {
         let names = parsed.method_names().map(str::to_owned).collect();
         let external = ExternalFiles::open(&options.data)?;
         tracing::debug!(target: "etvk::load", path = %path.display(), ?names, "program opened");
-        let (runtime, context) = (options.runtime, Mutex::new(None));
-        Ok(Self { path: path.to_owned(), program, external, names, runtime, context })
+        let runtime = options.runtime;
+        Ok(Self { path: path.to_owned(), program, external, names, runtime })
     }
 
     /// The file it was opened from.
@@ -160,7 +158,7 @@ impl Module {
         let count = examined.payloads.len();
         let mut delegates = Vec::with_capacity(count);
         for (delegate, payload) in examined.payloads.iter().enumerate() {
-            let context = self.context()?;
+            let context = self.runtime.context()?;
             let mut report = |done, total| {
                 if let Some(progress) = &mut progress {
                     progress(LoadProgress { delegate, delegates: count, done, total });
@@ -184,16 +182,5 @@ impl Module {
 
     fn parse(&self) -> Result<Program<'_>> {
         Program::parse(self.program.get()).map_err(external::failed(&self.path))
-    }
-
-    /// The context of all methods of this module: constants are recognised by their key, which says nothing across
-    /// programs.
-    fn context(&self) -> Result<Context> {
-        let mut context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(context) = &*context {
-            return Ok(context.clone());
-        }
-        let made = Context::new(self.runtime.device()?);
-        Ok(context.insert(made).clone())
     }
 }

@@ -61,7 +61,8 @@ impl Kind for Norm {
         let launch = launch.map_err(|unsupported| record.unsupported(node, &unsupported))?;
         let (weight, bias) = self.operands(node);
         let optional = |id: Option<TensorId>| id.map_or(Bind::Absent, Bind::Read);
-        let output = |i: usize| node.outputs.get(i).map_or(Bind::Absent, |&id| Bind::Write(id));
+        // Absent statistics are bound to the result: the module declares them writable.
+        let output = |i: usize| Bind::Write(node.outputs[if i < node.outputs.len() { i } else { 0 }]);
         let binds = [
             Bind::Read(node.inputs[0]),
             optional(weight),

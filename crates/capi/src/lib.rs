@@ -1,0 +1,3 @@
+//! The C interface of etvk.
+
+mod abi;

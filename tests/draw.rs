@@ -29,8 +29,11 @@ pub enum Fill {
         /// Greatest exponent.
         high: i32,
     },
-    /// What additive masks hold: zeros, numbers near them, −65504 and −∞.
-    Mask,
+    /// What additive masks hold: zeros, numbers near them, and for what is closed −65504 or −∞.
+    Mask {
+        /// Elements that are closed.
+        closed: f64,
+    },
 }
 
 impl Fill {
@@ -160,9 +163,8 @@ impl Noise {
                 let exponent = f64::from(low) + (self.unit() * f64::from(high - low + 1)).floor();
                 exponent.exp2()
             }
-            Fill::Mask => match (self.unit() * 6.0).floor() {
-                0.0 => f64::NEG_INFINITY,
-                1.0 => -65504.0,
+            Fill::Mask { closed } => match (self.unit() * 6.0).floor() {
+                0.0 | 1.0 => closed,
                 2.0 => self.unit() * 4.0 - 2.0,
                 _ => 0.0,
             },

@@ -318,7 +318,7 @@ impl Chain {
                 let dim = draw.below(dims.len());
                 if let (Dim { bound, live: false }, Some(factor)) = (
                     dims[dim],
-                    [2, 3, 5].into_iter().find(|f| dims[dim].bound > 0 && dims[dim].bound % f == 0),
+                    [2, 3, 5].into_iter().find(|f| dims[dim].bound > 0 && dims[dim].bound.is_multiple_of(*f)),
                 ) {
                     dims[dim].bound = bound / factor;
                     dims.insert(dim, Dim { bound: factor, live: false });

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::{copy, fill, gather, linear_q, map, matmul, norm, qparams, reduce, rope, softmax, symbolic};
+use crate::{
+    copy, fill, gather, linear_q, map, matmul, norm, qparams, reduce, rope, sdpa, softmax, symbolic,
+};
 
 #[test]
 fn every_operator_has_a_twin_and_a_property() {
@@ -18,6 +20,7 @@ fn every_operator_has_a_twin_and_a_property() {
         qparams::names(),
         reduce::names(),
         rope::names(),
+        sdpa::names(),
         softmax::names(),
         symbolic::names(),
     ]

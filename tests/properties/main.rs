@@ -13,6 +13,7 @@ mod norm;
 mod qparams;
 mod reduce;
 mod rope;
+mod sdpa;
 mod softmax;
 mod source;
 mod symbolic;

@@ -80,9 +80,9 @@ impl Product {
         let mut twin = Twin::new(&self.graph)?;
         for whole in [true, false, false] {
             let mut sizes = self.bound;
-            for axis in 0..4 {
-                if !whole && !self.fixed[axis] {
-                    sizes[axis] = draw.shrunk_size(self.bound[axis]);
+            for (size, fixed) in sizes.iter_mut().zip(self.fixed) {
+                if !whole && !fixed {
+                    *size = draw.shrunk_size(*size);
                 }
             }
             let inputs: Vec<Arg> =

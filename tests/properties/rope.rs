@@ -109,7 +109,7 @@ fn halves_of_rows_from_a_start_on() -> anyhow::Result<()> {
 
 #[test]
 fn complex_numbers() -> anyhow::Result<()> {
-    property(&[INTERLEAVED], 12, |draw| complex(draw))
+    property(&[INTERLEAVED], 12, complex)
 }
 
 fn complex(draw: &mut Draw<'_>) -> Outcome {

@@ -6,20 +6,26 @@ use anyhow::Context as _;
 use etvk_engine::Context;
 use etvk_vulkan::{Device, DeviceOptions};
 
-/// The best device there is, under the validation layer, opened once for all tests of a process.
+/// A context of its own on the best device there is, under the validation layer.
 ///
 /// # Errors
 /// No device, or no validation layer.
-pub fn context() -> anyhow::Result<&'static Context> {
-    static CONTEXT: OnceLock<Result<Context, String>> = OnceLock::new();
-    let open = || {
-        let options = DeviceOptions { validation: true, ..DeviceOptions::default() };
-        Device::open(&options).map(Context::new).map_err(|error| error.to_string())
-    };
-    CONTEXT.get_or_init(open).as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+pub fn open() -> anyhow::Result<Context> {
+    let options = DeviceOptions { validation: true, ..DeviceOptions::default() };
+    Ok(Context::new(Device::open(&options)?))
 }
 
-/// Fails when the validation layer has said anything so far.
+/// The context that the tests of a process share.
+///
+/// # Errors
+/// As [`open`].
+pub fn context() -> anyhow::Result<&'static Context> {
+    static CONTEXT: OnceLock<Result<Context, String>> = OnceLock::new();
+    let context = CONTEXT.get_or_init(|| open().map_err(|error| format!("{error:#}")));
+    context.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+}
+
+/// Fails when the validation layer has said anything about the shared context so far.
 ///
 /// # Errors
 /// The messages.

@@ -51,11 +51,37 @@ pub struct Timing {
     pub call: u32,
     /// Serialised operator name.
     pub operator: String,
+    /// The kernel that was dispatched.
+    pub kernel: &'static str,
     /// GPU nanoseconds.
     pub nanoseconds: u64,
 }
 
+/// A part of an execution, for profilers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Inputs are checked and written where the device reads them.
+    CopyInputs,
+    /// Sizes changed: shapes are worked out and, where they are new, commands recorded.
+    Resize,
+    /// The device works.
+    Compute,
+}
+
+/// Where an execution is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A phase starts. Phases do not overlap.
+    Start(Phase),
+    /// The phase that started last has ended, in an error or not.
+    End(Phase),
+}
+
+type Observe<'a> = &'a mut dyn FnMut(Mark);
+
 struct Recorded {
+    /// Name of every dispatched kernel.
+    kernels: Vec<&'static str>,
     layouts: Vec<Strided>,
     recording: Recording,
     last_used: u64,
@@ -137,9 +163,23 @@ impl Executor {
     /// Inputs that do not fit the graph, shapes or positions that do not fit each other, an index out of
     /// range met by a kernel, or a device failure. Nothing is submitted when an input is refused.
     pub fn execute(&mut self, inputs: &[Input<'_>]) -> Result<(), Error> {
-        inputs::check(&self.ports.0, inputs)?;
-        self.write_inputs(inputs)?;
-        self.prepare(inputs)?;
+        self.execute_observed(inputs, &mut |_| ())
+    }
+
+    /// As [`execute`](Self::execute); `observe` is told where the execution is.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    pub fn execute_observed(&mut self, inputs: &[Input<'_>], observe: Observe<'_>) -> Result<(), Error> {
+        during(Phase::CopyInputs, observe, || {
+            inputs::check(&self.ports.0, inputs)?;
+            self.write_inputs(inputs)
+        })?;
+        self.prepare(inputs, observe)?;
+        during(Phase::Compute, observe, || self.compute())
+    }
+
+    fn compute(&mut self) -> Result<(), Error> {
         let dynamic = &self.memory.dynamic;
         dynamic.buffer.write(dynamic.offset, bytemuck::cast_slice(&self.host.words))?;
         let fault = &self.memory.fault;
@@ -164,12 +204,17 @@ impl Executor {
     }
 
     /// Brings shapes, dynamic words and the recording up to date with the inputs.
-    fn prepare(&mut self, inputs: &[Input<'_>]) -> Result<(), Error> {
+    fn prepare(&mut self, inputs: &[Input<'_>], observe: Observe<'_>) -> Result<(), Error> {
         let same_inputs = self.current.is_some() && self.sizes_unchanged(inputs);
         let given = inputs::Given(inputs);
         if same_inputs && self.host.refresh(&self.program, &self.dynamic, &given)? {
             return Ok(());
         }
+        during(Phase::Resize, observe, || self.resize(inputs))
+    }
+
+    fn resize(&mut self, inputs: &[Input<'_>]) -> Result<(), Error> {
+        let given = inputs::Given(inputs);
         // Until the new shapes are worked out there is no recording that fits them.
         self.current = None;
         for (index, id) in host::tensor_inputs(&self.program) {
@@ -209,11 +254,13 @@ impl Executor {
             pipelines: self.context.pipelines(),
             recorder: &mut recorder,
             node: 0,
+            kernels: Vec::new(),
         };
         for (index, node) in self.program.nodes.iter().enumerate() {
             record.node = u32::try_from(index).unwrap_or(u32::MAX);
             node.op.kind().record(node, &mut record)?;
         }
+        let kernels = record.kernels;
         for (port, download) in self.program.outputs.iter().zip(&self.outputs) {
             if let (Port::Tensor(id), Some(download)) = (port, download) {
                 let bytes = numel(&self.host.layouts[id.index()].sizes).map_or(0, |n| u64::from(n) * 4);
@@ -229,7 +276,7 @@ impl Executor {
             self.recorded.swap_remove(oldest.unwrap_or(0));
         }
         let (layouts, last_used) = (self.host.layouts.clone(), self.counters.executions);
-        self.recorded.push(Recorded { layouts, recording, last_used });
+        self.recorded.push(Recorded { kernels, layouts, recording, last_used });
         Ok(self.recorded.len() - 1)
     }
 
@@ -312,12 +359,19 @@ impl Executor {
         if !self.timestamps {
             return Ok(Vec::new());
         }
-        let timing = |(node, nanoseconds): (u32, u64)| {
+        let timing = |((node, nanoseconds), kernel): ((u32, u64), &&'static str)| {
             let call = self.program.nodes.get(node as usize).map_or(u32::MAX, |node| node.call);
-            Timing { call, operator: self.program.call_name(call).to_owned(), nanoseconds }
+            Timing { call, operator: self.program.call_name(call).to_owned(), kernel, nanoseconds }
         };
-        Ok(recorded.recording.timings()?.into_iter().map(timing).collect())
+        Ok(recorded.recording.timings()?.into_iter().zip(&recorded.kernels).map(timing).collect())
     }
+}
+
+fn during<T>(phase: Phase, observe: Observe<'_>, work: impl FnOnce() -> T) -> T {
+    observe(Mark::Start(phase));
+    let result = work();
+    observe(Mark::End(phase));
+    result
 }
 
 /// Allocates an executor's memory and counts the buffers.

@@ -120,6 +120,8 @@ pub(crate) struct Record<'a> {
     pub(crate) recorder: &'a mut Recorder,
     /// Index of the node being recorded; the tag of its dispatches.
     pub(crate) node: u32,
+    /// Kernels of the dispatches so far.
+    pub(crate) kernels: Vec<&'static str>,
 }
 
 impl<'a> Record<'a> {
@@ -146,6 +148,7 @@ impl<'a> Record<'a> {
             .collect();
         let push: &[u8] = bytemuck::cast_slice(&launch.push);
         self.recorder.dispatch(&pipeline, &bindings, push, launch.groups, self.node)?;
+        self.kernels.push(launch.kernel.shader.name);
         Ok(())
     }
 

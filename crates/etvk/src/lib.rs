@@ -27,6 +27,8 @@ mod check;
 mod delegate;
 mod error;
 mod external;
+#[doc(hidden)]
+pub mod foreign;
 mod frame;
 mod info;
 mod interpreter;
@@ -34,6 +36,7 @@ mod kernels;
 mod method;
 mod module;
 mod order;
+pub mod payload;
 mod runtime;
 mod tensor;
 mod value;
@@ -45,7 +48,7 @@ pub use etvk_pte::Error as FileError;
 pub use etvk_pte::ScalarType;
 pub use etvk_vulkan::{
     Capabilities, Device, DeviceChoice, DeviceInfo, DeviceKind, DeviceOptions, Error as DeviceError,
-    Features, Version, devices,
+    Features, Version, devices, find as find_device,
 };
 pub use info::{MethodInfo, ValueInfo};
 pub use kernels::names as cpu_kernels;

@@ -47,8 +47,11 @@ impl Runtime {
         context.as_ref().map(|context| context.device().clone())
     }
 
-    /// The device with what its programs share, opened if it is not open yet.
-    pub(crate) fn context(&self) -> Result<Context> {
+    /// The device with what its programs share, opened if it is not open yet; for [`payload`](crate::payload).
+    ///
+    /// # Errors
+    /// As [`device`](Self::device).
+    pub fn context(&self) -> Result<Context> {
         let mut context = self.0.context.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(context) = &*context {
             return Ok(context.clone());

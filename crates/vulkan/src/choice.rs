@@ -134,6 +134,17 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
     }
 }
 
+/// The device that a choice means, without opening it.
+///
+/// # Errors
+/// [`Error::LoaderMissing`], [`Error::NoDevice`] or [`Error::VersionTooOld`].
+pub fn find(choice: &DeviceChoice) -> Result<DeviceInfo> {
+    let found = devices()?;
+    let infos: Vec<_> = found.iter().collect();
+    let place = choose(&infos, choice)?;
+    Ok(found[place].clone())
+}
+
 pub(crate) fn list(instance: &Instance) -> Result<Vec<(vk::PhysicalDevice, DeviceInfo)>> {
     // SAFETY: the instance is alive.
     let handles = match unsafe { instance.raw.enumerate_physical_devices() } {

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ash::{ext, vk};
@@ -52,6 +53,7 @@ pub(crate) struct Shared {
     pub(crate) layouts: Layouts,
     pub(crate) cache: PipelineCache,
     pub(crate) max_dispatches_per_submit: Option<NonZeroU32>,
+    pub(crate) allocated: AtomicU64,
     debug_names: Option<ext::debug_utils::Device>,
     instance: Arc<Instance>,
 }
@@ -110,6 +112,7 @@ impl Device {
             layouts: Layouts::default(),
             cache,
             max_dispatches_per_submit: options.max_dispatches_per_submit,
+            allocated: AtomicU64::new(0),
             debug_names,
             instance,
         })))
@@ -138,6 +141,11 @@ impl Device {
     /// The log that the validation layer writes to. It outlives the device.
     pub fn validation_log(&self) -> ValidationLog {
         self.0.instance.log().clone()
+    }
+
+    /// Bytes of all buffers of this device that are alive.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.0.allocated.load(Ordering::Relaxed)
     }
 
     /// A new buffer of `bytes` bytes, rounded up to a multiple of 4 and at least 4. What it holds is undefined.

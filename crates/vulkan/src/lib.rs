@@ -20,7 +20,7 @@ mod recording;
 mod upload;
 
 pub use capabilities::{Capabilities, ComponentType, CooperativeMatrix, Heap, MatrixScope};
-pub use choice::{DeviceChoice, DeviceInfo, DeviceKind, Version, devices};
+pub use choice::{DeviceChoice, DeviceInfo, DeviceKind, Version, devices, find};
 pub use device::{Device, DeviceOptions, Workarounds};
 pub use error::{Error, Result};
 pub use features::Features;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
@@ -166,6 +167,7 @@ impl Buffer {
         let raw = unsafe { shared.raw.create_buffer(&info, None) }
             .map_err(|result| Error::sized("vkCreateBuffer", label, bytes, result))?;
         shared.name(raw, label);
+        shared.allocated.fetch_add(bytes, Ordering::Relaxed);
         // From here on the drop of `inner` cleans up.
         let mut inner = BufferInner {
             shared: Arc::clone(shared),
@@ -396,6 +398,7 @@ impl BufferInner {
 
 impl Drop for BufferInner {
     fn drop(&mut self) {
+        self.shared.allocated.fetch_sub(self.bytes, Ordering::Relaxed);
         // SAFETY: VUID-vkDestroyBuffer-buffer-00922 and VUID-vkFreeMemory-memory-00677: recordings and uploaders
         // hold clones until their submissions have finished, so the device uses neither. Freeing unmaps; null memory
         // (after a failed allocation) is allowed.

@@ -157,6 +157,19 @@ int to_int(float x, int lo, int hi) {
     return clamp(int(trunc(x)), lo, hi);
 }
 
+// The nearest half, ties to even: packHalf2x16 may round either way.
+uint round_half(uint x) {
+    uint sign = x & 0x80000000u;
+    uint rest = x & 0x7FFFFFFFu;
+    if (rest > 0x7F800000u) return x;
+    if (rest >= 0x477FF000u) return sign | 0x7F800000u;
+    if (rest >= 0x38800000u) return sign | ((rest + 0xFFFu + ((rest >> 13) & 1u)) & ~0x1FFFu);
+    // Subnormal halves are multiples of 2^-24.
+    precise float units = uintBitsToFloat(rest) * 16777216.0;
+    precise float y = roundEven(units) * (1.0 / 16777216.0);
+    return sign | floatBitsToUint(y);
+}
+
 int quantize(float x, float scale, int zero_point) {
     precise float scaled_x = x * divide(1.0, scale);
     // Far enough for any bound, near enough not to wrap when the zero point is added.
@@ -269,6 +282,7 @@ uint apply(uint a, uint b, uint c) {
         case OP_WHERE: return a != 0u ? b : c;
         case OP_FLOAT_TO_INT: return uint(to_int(fa, int(scalar0), int(scalar1)));
         case OP_INT_TO_FLOAT: y = float(int(a)); break;
+        case OP_ROUND_HALF: return round_half(a);
         case OP_FLOAT_TO_BOOL: return is_zero(fa) ? 0u : 1u;
         case OP_INT_TO_BOOL: return a != 0u ? 1u : 0u;
         case OP_WRAP_INT8: return uint(int(a << 24) >> 24);

@@ -77,3 +77,4 @@ const uint OP_WRAP_UINT8 = 73u;
 const uint OP_QUANTIZE = 74u;
 const uint OP_DEQUANTIZE = 75u;
 const uint OP_FAKE_QUANTIZE = 76u;
+const uint OP_ROUND_HALF = 77u;

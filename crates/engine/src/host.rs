@@ -168,6 +168,9 @@ impl HostState {
                 let quotient = a.wrapping_div(b);
                 Ok(if a % b != 0 && (a < 0) != (b < 0) { quotient - 1 } else { quotient })
             }
+            SymDef::Less(a, b) => Ok(i64::from(shapes.index(*a) < shapes.index(*b))),
+            SymDef::AtMost(a, b) => Ok(i64::from(shapes.index(*a) <= shapes.index(*b))),
+            SymDef::Equal(a, b) => Ok(i64::from(shapes.index(*a) == shapes.index(*b))),
         }
     }
 
@@ -287,6 +290,19 @@ fn apply(view: &View, base: &Strided, shapes: &Shapes<'_>) -> Result<(Strided, i
                 out.strides[dim] = base.strides[dim].saturating_neg();
             }
         }
+        View::Unfold { dim, size, step } => {
+            let extent = base.sizes[*dim];
+            let Some(rest) = extent.checked_sub(*size) else {
+                return Err(shape_fault("windows of a dimension", &[*size], &[extent]));
+            };
+            let stride = base.strides[*dim];
+            out.sizes[*dim] = rest / step + 1;
+            out.strides[*dim] = stride.saturating_mul(i32::try_from(*step).unwrap_or(i32::MAX));
+            let full = out.sizes.try_push(*size).is_err() || out.strides.try_push(stride).is_err();
+            if full {
+                return Err(shape_fault("rank of unfolded windows", &base.sizes, &[*size]));
+            }
+        }
     }
     Ok((out, start))
 }
@@ -346,7 +362,8 @@ pub(crate) fn dynamic_steps(program: &Program) -> Vec<(HostStep, u32)> {
         View::Reshape(sizes) | View::Expand(sizes) => sizes.iter().any(symbolic),
         View::Slice { start, end, .. } => symbolic(start) || end.as_ref().is_some_and(symbolic),
         View::Select { index, .. } => symbolic(index),
-        View::Permute(_) | View::Unsqueeze { .. } | View::Squeeze(_) | View::Flip(_) => false,
+        View::Permute(_) | View::Unsqueeze { .. } | View::Squeeze(_) => false,
+        View::Flip(_) | View::Unfold { .. } => false,
     };
     let changes = |step: &HostStep| match step {
         HostStep::Sym(sym) => !matches!(program.syms[sym.index()], SymDef::Const(_) | SymDef::Size { .. }),

@@ -92,6 +92,12 @@ pub enum SymDef {
     Mul(Index, Index),
     /// `a / b` rounded toward −∞
     FloorDiv(Index, Index),
+    /// 1 where `a < b`, else 0
+    Less(Index, Index),
+    /// 1 where `a ≤ b`, else 0
+    AtMost(Index, Index),
+    /// 1 where `a = b`, else 0
+    Equal(Index, Index),
 }
 
 /// A strided reading of another tensor; costs nothing.
@@ -130,6 +136,15 @@ pub enum View {
     Expand(Vec<Index>),
     /// Reverses the listed dimensions.
     Flip(Vec<usize>),
+    /// Windows of a dimension, which then counts them; their elements are a new last dimension.
+    Unfold {
+        /// Dimension the windows slide along.
+        dim: usize,
+        /// Elements of a window.
+        size: u32,
+        /// Positive distance of neighbouring windows.
+        step: u32,
+    },
 }
 
 /// Where a tensor's words live.

@@ -435,6 +435,7 @@ fn keeps_contiguous(view: &View, base: &[u32], bound: &[u32]) -> bool {
         }
         View::Expand(_) => base.iter().product::<u32>() == bound.iter().product::<u32>(),
         View::Flip(dims) => dims.iter().all(|&d| base[d] <= 1),
+        View::Unfold { .. } => false,
     }
 }
 

@@ -172,6 +172,8 @@ operations! {
         Dequantize,
         /// Dequantised quantised a, in float.
         FakeQuantize,
+        /// The nearest half-precision number, as a float.
+        RoundHalf,
     }
 }
 

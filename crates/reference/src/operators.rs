@@ -21,7 +21,7 @@ pub(crate) fn find(name: &str) -> Option<Function> {
 #[rustfmt::skip]
 pub static OPERATORS: &[(&str, Function)] = &[
     // Element-wise, one operand.
-    ("aten.abs.default", |f| map::unary(f, f64::abs)),
+    ("aten.abs.default", |f| map::unary_any(f, f64::abs, i64::wrapping_abs)),
     ("aten.bitwise_not.default", map::bitwise_not),
     ("aten.ceil.default", |f| map::unary(f, f64::ceil)),
     ("aten.clamp.default", map::clamp),
@@ -38,7 +38,7 @@ pub static OPERATORS: &[(&str, Function)] = &[
     ("aten.log.default", |f| map::unary(f, f64::ln)),
     ("aten.log10.default", |f| map::unary(f, f64::log10)),
     ("aten.logical_not.default", map::logical_not),
-    ("aten.neg.default", |f| map::unary(f, |x| -x)),
+    ("aten.neg.default", |f| map::unary_any(f, |x| -x, i64::wrapping_neg)),
     ("aten.reciprocal.default", |f| map::unary(f, |x| 1.0 / x)),
     ("aten.relu.default", |f| map::unary(f, map::relu)),
     ("aten.relu6.default", |f| map::unary(f, |x| map::clamped(x, Some(0.0), Some(6.0)))),
@@ -251,6 +251,11 @@ pub static OPERATORS: &[(&str, Function)] = &[
     ("ge", |f| symbolic::compare(f, i64::ge)),
     ("eq", |f| symbolic::compare(f, i64::eq)),
     ("et_vk.select_as_symint.default", symbolic::select_as_symint),
+    // Assertions of exporters.
+    ("_assert_scalar.default", |_| Ok(())),
+    ("aten._assert_scalar.default", |_| Ok(())),
+    ("sym_constrain_range_for_size.default", |_| Ok(())),
+    ("aten.sym_constrain_range_for_size.default", |_| Ok(())),
 ];
 
 #[cfg(test)]

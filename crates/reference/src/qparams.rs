@@ -259,7 +259,7 @@ pub(crate) fn choose_affine(frame: &mut Frame<'_>) -> Result<(), Fault> {
     // The last argument before the output is keepdim, where the schema has it; dims of one block are dropped else.
     let keep = frame.len() > 10 && frame.truth(9)?;
     let block_sizes = frame.ints(2)?;
-    let kept = blocks.iter().zip(&block_sizes).filter(|&(_, &block)| keep || block == 1);
+    let kept = blocks.iter().zip(&block_sizes).filter(|&(&count, &block)| keep || block == 1 || count != 1);
     let dims: Vec<usize> = kept.map(|(&blocks, _)| blocks).collect();
     let dims = if count(&dims)? == scales.len() { dims } else { blocks };
     frame.set_list(outputs(&scales, &dims))

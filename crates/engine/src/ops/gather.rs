@@ -2,15 +2,18 @@
 
 use etvk_kernels::embedding_q4::{self, EmbeddingQ4 as TableKernel};
 use etvk_kernels::gather::{self, Rows};
+use etvk_kernels::map::MapOp;
 use etvk_kernels::{Dims, Storage};
 use etvk_vkgraph::DType;
 
 use super::call::{Call, Result as Lowered};
 use super::linear_q::{positive, scale_storage};
-use super::{Kind, Op, OutSizes, one};
+use super::nibbles::{self, Nibbles};
+use super::repeat::bound;
+use super::{Kind, Op, OutSizes, fill, map, one, repeat};
 use crate::error::{Error, Fault};
 use crate::host::{Shapes, shape_fault};
-use crate::ir::{Elem, Form, Node, TensorId, WeightId};
+use crate::ir::{Elem, Form, Index, Node, TensorId, View, WeightId};
 use crate::record::{Bind, Record};
 
 /// Where the rows come from.
@@ -182,17 +185,135 @@ pub(super) fn gather_elements(call: &mut Call<'_, '_>) -> Lowered<()> {
     emit(call, 0, index, dim, true)
 }
 
-/// `aten.index.Tensor [x, indices, out]`: leading Nulls skip dimensions; one index tensor.
+/// Rows or elements of `x` whose result stays inside the lowering.
+pub(super) fn inner(
+    call: &mut Call<'_, '_>,
+    x: TensorId,
+    index: TensorId,
+    dim: usize,
+    elements: bool,
+) -> Lowered<TensorId> {
+    let (from, at) = (bound(call, x), bound(call, index));
+    if dim >= from.len() {
+        return Err(shape_fault("indexed tensor", &[0], &from));
+    }
+    let out = if elements { at } else { [&from[..dim], &at, &from[dim + 1..]].concat() };
+    let dtype = call.builder.program.tensor(x).dtype;
+    let op = Op::Gather(Gather { table: Table::Tensor, dim, elements });
+    Ok(call.emit_inner(op, vec![index, x], dtype, &out))
+}
+
+/// `aten.index.Tensor [x, indices, out]`: the index tensors broadcast together; Null keeps a dimension.
 pub(super) fn index_tensors(call: &mut Call<'_, '_>) -> Lowered<()> {
     call.arity(&[3], "3")?;
-    let indices = call.tensors(1)?;
-    let mut given = indices.iter().enumerate().filter_map(|(dim, index)| index.map(|index| (dim, index)));
-    let (Some((dim, index)), None) = (given.next(), given.next()) else {
-        let found = indices.iter().flatten().count().to_string();
-        return Err(Fault::Argument { slot: 1, what: "index tensors", expected: "exactly one", found });
+    let mut given = Vec::new();
+    for (dim, index) in call.tensors(1)?.into_iter().enumerate() {
+        if let Some(index) = index {
+            given.push((dim, check_index(call, index)?));
+        }
+    }
+    match given.as_slice() {
+        [] => {
+            let x = call.tensor(0)?;
+            call.bind(2, x)
+        }
+        &[(dim, index)] => emit(call, 0, index, dim, false),
+        _ => index_together(call, &given),
+    }
+}
+
+/// Several index tensors: they become one into the merged dimensions, which first become neighbours.
+fn index_together(call: &mut Call<'_, '_>, given: &[(usize, TensorId)]) -> Lowered<()> {
+    let mut x = call.tensor(0)?;
+    let (rank, count) = (call.rank(x), given.len());
+    let first = given[0].0;
+    let neighbours = given.iter().enumerate().all(|(at, &(dim, _))| dim == first + at);
+    if given[count - 1].0 >= rank {
+        return Err(shape_fault("dimensions of an indexed tensor", &bound(call, x), &[]));
+    }
+    // The common dimensions stand where the indices do; in front, if those are not neighbours.
+    let place = if neighbours { first } else { 0 };
+    if !neighbours {
+        let indexed = given.iter().map(|&(dim, _)| dim);
+        let kept = (0..rank).filter(|dim| given.iter().all(|(indexed, _)| indexed != dim));
+        let order: Vec<usize> = indexed.chain(kept).collect();
+        let from = bound(call, x);
+        let limits: Vec<u32> = order.iter().map(|&dim| from[dim]).collect();
+        x = call.builder.view(x, View::Permute(order), &limits)?;
+    }
+    let (mut sizes, mut limits) = (repeat::sizes(call, x), bound(call, x));
+    let mut linear: Option<TensorId> = None;
+    for (at, &(_, index)) in given.iter().enumerate() {
+        // Read from a count of the dimension, an index is wrapped, and reported when it is out of range.
+        let count = fill::counting(call, sizes[place + at], limits[place + at]);
+        let index = inner(call, count, index, 0, false)?;
+        linear = Some(match linear {
+            None => index,
+            Some(outer) => {
+                let Index::Sym(size) = sizes[place + at] else { continue };
+                let size = call.builder.sym_tensor(size);
+                let outer = map::inner(call, MapOp::MulI, [0; 2], vec![outer, size], DType::Int32)?;
+                map::inner(call, MapOp::AddI, [1, 0], vec![outer, index], DType::Int32)?
+            }
+        });
+    }
+    for _ in 1..count {
+        let (size, limit) = (sizes.remove(place + 1), limits.remove(place + 1));
+        sizes[place] = repeat::times(call, sizes[place], size);
+        limits[place] = limits[place].saturating_mul(limit);
+    }
+    let x = call.builder.view(x, View::Reshape(sizes), &limits)?;
+    let Some(linear) = linear else { return Ok(()) };
+    call.emit(Op::Gather(Gather { table: Table::Tensor, dim: place, elements: false }), vec![linear, x], 2)
+}
+
+/// `quantized_decomposed.embedding_4bit.dtype
+/// [weight, scales, zero_points, quant_min, quant_max, indices, dtype, out]`: even elements in high halves.
+pub(super) fn embedding_4bit(call: &mut Call<'_, '_>) -> Lowered<()> {
+    call.arity(&[8], "8")?;
+    let index = index_tensor(call, 5)?;
+    let (weight, scales) = (call.tensor(0)?, call.float_tensor(1)?);
+    let (&[rows, row_bytes], table) = (bound(call, weight).as_slice(), bound(call, scales)) else {
+        return Err(shape_fault("4-bit table", &[0, 0], &bound(call, weight)));
     };
-    let index = check_index(call, index)?;
-    emit(call, 0, index, dim, false)
+    let width = row_bytes.saturating_mul(2);
+    let groups = table.iter().product::<u32>().checked_div(rows).unwrap_or(0);
+    if groups == 0 || table.first() != Some(&rows) || width % groups != 0 {
+        return Err(shape_fault("scales of an embedding", &[rows, 1], &table));
+    }
+    let shape = [rows, groups];
+    let by_group = View::Reshape(shape.iter().map(|&size| Index::Const(size.into())).collect());
+    let parameters = |call: &mut Call<'_, '_>, table: TensorId| {
+        let table = call.builder.view(table, by_group.clone(), &shape)?;
+        let picked = inner(call, table, index, 0, false)?;
+        let dim = call.rank(picked);
+        let limits = [bound(call, picked), vec![1]].concat();
+        call.builder.view(picked, View::Unsqueeze { dim }, &limits)
+    };
+    let scales = parameters(call, scales)?;
+    let zeros = match call.optional_tensor(2)? {
+        Some(zeros) => {
+            let zeros = call.builder.convert(zeros, DType::Int32);
+            let zeros = parameters(call, zeros)?;
+            map::inner(call, MapOp::AddI, [8, 1], vec![zeros], DType::Int32)?
+        }
+        None => call.builder.literal(DType::Int32, 8),
+    };
+    let bytes = inner(call, weight, index, 0, false)?;
+    let codes = nibbles::unpacked(call, bytes, Nibbles::HighFirst)?;
+    let mut sizes = repeat::sizes(call, codes);
+    let mut limits = bound(call, codes);
+    sizes.pop();
+    limits.pop();
+    for size in [groups, width / groups] {
+        sizes.push(Index::Const(size.into()));
+        limits.push(size);
+    }
+    let codes = call.builder.view(codes, View::Reshape(sizes.clone()), &limits)?;
+    let rows = map::inner(call, MapOp::Dequantize, [0; 2], vec![codes, scales, zeros], DType::Float32)?;
+    sizes.truncate(sizes.len() - 2);
+    sizes.push(Index::Const(width.into()));
+    call.emit_view(rows, View::Reshape(sizes), 7)
 }
 
 /// `et_vk.embedding_q4gsw.default [weight, scales, group_size, indices, is_linear_weight, out]`

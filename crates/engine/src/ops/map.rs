@@ -290,15 +290,16 @@ pub(super) fn relu6(call: &mut Call<'_, '_>) -> Lowered<()> {
     bounded(call, 0.0, 6.0, 1)
 }
 
+/// Bounds of integers: the nearest inside.
+#[expect(clippy::cast_possible_truncation, reason = "float to integer saturates, as the bounds should")]
+pub(super) fn int_bounds(low: f64, high: f64) -> [u32; 2] {
+    [low.ceil() as i32, high.floor() as i32].map(i32::cast_unsigned)
+}
+
 fn bounded(call: &mut Call<'_, '_>, low: f64, high: f64, out: usize) -> Lowered<()> {
     let x = call.tensor(0)?;
     if result_elem(call, out)? == Elem::I32 && call.elem(x) == Elem::I32 {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "float to integer saturates, as the bounds should"
-        )]
-        let bounds = [low.ceil() as i32, high.floor() as i32].map(i32::cast_unsigned);
-        return emit(call, MapOp::ClampI, bounds, vec![x], out);
+        return emit(call, MapOp::ClampI, int_bounds(low, high), vec![x], out);
     }
     let x = call.floats(x);
     emit(call, MapOp::ClampF, [word(low), word(high)], vec![x], out)
@@ -371,6 +372,12 @@ pub(super) fn to_copy(call: &mut Call<'_, '_>) -> Lowered<()> {
     let mut x = call.tensor(0)?;
     if call.builder.is_state_tensor(x) {
         x = call.builder.copy(x);
+    }
+    // A half that the host sees as one was asked for by the model; the others stay wide.
+    let info = call.info(7)?;
+    if info.dtype == DType::Float16 && info.staging_dtype == DType::Float16 {
+        let x = call.floats(x);
+        return emit(call, MapOp::RoundHalf, [0; 2], vec![x], 7);
     }
     call.bind(7, x)
 }

@@ -212,6 +212,21 @@ fn emit(call: &mut Call<'_, '_>, a: usize, b: usize, product: &Product) -> Lower
     call.emit(Op::MatMul(op), inputs, call.last())
 }
 
+/// a\[b, m, k\] · b\[b, n, k\] whose result stays inside the lowering.
+pub(super) fn inner(call: &mut Call<'_, '_>, a: TensorId, b: TensorId, bound: &[u32]) -> TensorId {
+    let factor = Factor::Tensor;
+    let op = MatMul { factor, transposed: false, bias: false, addend: false, alpha: 1.0, beta: 0.0 };
+    call.emit_inner(Op::MatMul(op), vec![a, b], DType::Float32, bound)
+}
+
+/// `a` times `b` as the last value: `b` is \[N, K\], or \[K, N\] where `transposed`; both are floats.
+pub(super) fn product(call: &mut Call<'_, '_>, a: TensorId, b: TensorId, transposed: bool) -> Lowered<()> {
+    let a = if call.rank(a) == 2 { a } else { call.builder.contiguous(a) };
+    let factor = Factor::Tensor;
+    let op = MatMul { factor, transposed, bias: false, addend: false, alpha: 1.0, beta: 0.0 };
+    call.emit(Op::MatMul(op), vec![a, b], call.last())
+}
+
 /// `aten.linear.default [x, weight, bias, out]`
 pub(super) fn linear(call: &mut Call<'_, '_>) -> Lowered<()> {
     call.arity(&[4], "4")?;

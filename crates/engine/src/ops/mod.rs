@@ -1,20 +1,32 @@
 //! Operators: one file a family, each with its lowering, its shape function and its recording.
 
+mod attention_weights;
 mod call;
+mod conv;
 mod copy;
 mod fill;
+mod fused;
 mod gather;
+mod grid_priors;
 mod linear_q;
 mod map;
 mod matmul;
+mod nibbles;
 mod norm;
+mod pad;
+mod pixel_shuffle;
+mod pool;
 mod qparams;
+mod quantize;
 mod reduce;
+mod repeat;
+mod resample;
 mod rope;
 mod sdpa;
 mod softmax;
 mod symbolic;
 mod table;
+mod training;
 mod view;
 
 use arrayvec::ArrayVec;
@@ -56,6 +68,10 @@ pub(crate) trait Kind {
 /// The node kinds.
 #[derive(Clone, Debug)]
 pub enum Op {
+    /// Numbers at equal distances.
+    Arange(fill::Arange),
+    /// Convolution.
+    Conv(conv::Conv),
     /// Materialised strided reading.
     Copy(copy::Copy),
     /// Concatenation along one dimension.
@@ -64,6 +80,10 @@ pub enum Op {
     EmbeddingQ4(gather::EmbeddingQ4),
     /// Rows or elements picked by an index.
     Gather(gather::Gather),
+    /// Centres of a detection grid.
+    GridPriors(grid_priors::GridPriors),
+    /// Normalised groups of channels.
+    GroupNorm(norm::GroupNorm),
     /// Product with a quantised weight.
     LinearQ(linear_q::LinearQ),
     /// Element-wise function of up to three tensors.
@@ -72,10 +92,16 @@ pub enum Op {
     MatMul(matmul::MatMul),
     /// Normalised rows.
     Norm(norm::Norm),
+    /// A tensor inside a larger one.
+    Pad(pad::Pad),
+    /// Windows of planes.
+    Pool(pool::Pool),
     /// Quantisation parameters of rows.
     Qparams(qparams::Qparams),
     /// Reduction over dimensions.
     Reduce(reduce::Reduce),
+    /// Planes read between their elements.
+    Resample(resample::Resample),
     /// Rotary position embedding.
     Rope(rope::Rope),
     /// Attention.
@@ -89,16 +115,23 @@ pub enum Op {
 impl Op {
     pub(crate) fn kind(&self) -> &dyn Kind {
         match self {
+            Op::Arange(op) => op,
+            Op::Conv(op) => op,
             Op::Copy(op) => op,
             Op::Cat(op) => op,
             Op::EmbeddingQ4(op) => op,
             Op::Gather(op) => op,
+            Op::GridPriors(op) => op,
+            Op::GroupNorm(op) => op,
             Op::LinearQ(op) => op,
             Op::Map(op) => op,
             Op::MatMul(op) => op,
             Op::Norm(op) => op,
+            Op::Pad(op) => op,
+            Op::Pool(op) => op,
             Op::Qparams(op) => op,
             Op::Reduce(op) => op,
+            Op::Resample(op) => op,
             Op::Rope(op) => op,
             Op::Sdpa(op) => op,
             Op::Softmax(op) => op,

@@ -1,10 +1,11 @@
-//! Quantisation: parameters chosen on the device, tensors to codes and back.
+//! Quantisation parameters chosen on the device, and what quantised products do with theirs.
 
 use etvk_kernels::map::MapOp;
 use etvk_kernels::qparams::{self, Mapping};
 use etvk_vkgraph::DType;
 
 use super::call::{Call, Result as Lowered};
+use super::quantize::Blocks;
 use super::{Kind, Op, OutSizes, map};
 use crate::error::{Error, Fault};
 use crate::host::{Shapes, shape_fault};
@@ -18,18 +19,13 @@ pub struct Qparams {
     pub(crate) qmin: i32,
     pub(crate) qmax: i32,
     pub(crate) eps: f32,
-    /// Whether the outputs keep a last dimension of 1.
-    pub(crate) keepdim: bool,
 }
 
 impl Kind for Qparams {
     fn infer(&self, node: &Node, shapes: &Shapes<'_>) -> Result<OutSizes, Fault> {
         let x = shapes.sizes(node.inputs[0]);
         let Some((_, leading)) = x.split_last() else { return Err(shape_fault("quantised tensor", &[1], x)) };
-        let mut out: etvk_kernels::Dims = leading.iter().copied().collect();
-        if self.keepdim {
-            out.push(1);
-        }
+        let out: etvk_kernels::Dims = leading.iter().copied().collect();
         Ok(OutSizes::from_iter([out.clone(), out]))
     }
 
@@ -53,7 +49,7 @@ impl Kind for Qparams {
 }
 
 /// A bound of integer codes.
-fn code(call: &Call<'_, '_>, slot: usize, default: i32) -> Lowered<i32> {
+pub(super) fn code(call: &Call<'_, '_>, slot: usize, default: i32) -> Lowered<i32> {
     if call.is_null(slot) {
         return Ok(default);
     }
@@ -85,48 +81,82 @@ pub(super) fn choose_affine(call: &mut Call<'_, '_>) -> Lowered<()> {
         }
     };
     let x = call.float_tensor(0)?;
-    let bound = call.builder.program.tensor(x).bound.to_vec();
     let block = call.ints(2)?;
-    let per_row = block.len() == bound.len()
-        && block.split_last().is_some_and(|(last, rest)| {
-            rest.iter().all(|&b| b == 1) && bound.last().is_some_and(|&n| i64::from(n) == *last)
-        });
-    if !per_row {
-        let found = format!("{block:?}");
-        return Err(Fault::Argument { slot: 2, what: "block_size", expected: "one block a row", found });
-    }
+    let blocks = Blocks::new(call, x, &block)?;
     let keepdim = call.last() == 10 && call.optional_bool(9)?.unwrap_or(false);
     #[expect(clippy::cast_possible_truncation, reason = "device arithmetic is single precision")]
     let eps = call.optional_float(6)?.unwrap_or(f64::from(f32::EPSILON)) as f32;
-    let op = Qparams { mapping, qmin: code(call, 4, -128)?, qmax: code(call, 5, 127)?, eps, keepdim };
-    let mut out = bound;
-    let rank = out.len();
-    out.truncate(rank - 1);
-    if keepdim {
-        out.push(1);
-    }
+    let rule = Rule { mapping, qmin: code(call, 4, -128)?, qmax: code(call, 5, 127)?, eps };
+    let rows = blocks.rows(call, x)?;
+    let [scales, zeros] = choose(call, rows, rule);
+    let shape = blocks.chosen(keepdim);
+    let results = [shape.apply(call, scales)?, shape.apply(call, zeros)?];
+    call.bind_list(call.last(), &results)
+}
+
+/// A rule for choosing parameters.
+#[derive(Clone, Copy)]
+struct Rule {
+    mapping: Mapping,
+    qmin: i32,
+    qmax: i32,
+    eps: f32,
+}
+
+/// Scale and zero point of every row of `x`, in x's sizes but for the last.
+fn choose(call: &mut Call<'_, '_>, x: TensorId, rule: Rule) -> [TensorId; 2] {
+    let Rule { mapping, qmin, qmax, eps } = rule;
     let x = call.builder.dense(x);
+    let mut out = call.builder.program.tensor(x).bound.to_vec();
+    out.pop();
+    let op = Qparams { mapping, qmin, qmax, eps };
     let outputs = [(DType::Float32, out.as_slice()), (DType::Int32, out.as_slice())];
     let results = call.builder.node_outputs(Op::Qparams(op), vec![x], &outputs);
-    call.bind_list(call.last(), &results)
+    [results[0], results[1]]
+}
+
+/// `quantized_decomposed.choose_qparams.tensor [x, quant_min, quant_max, eps, dtype, outs]`: one pair for all of x.
+pub(super) fn choose_tensor(call: &mut Call<'_, '_>) -> Lowered<()> {
+    call.arity(&[6], "6")?;
+    let x = call.float_tensor(0)?;
+    #[expect(clippy::cast_possible_truncation, reason = "device arithmetic is single precision")]
+    let eps = call.float(3)? as f32;
+    let rule = Rule { mapping: Mapping::Affine, qmin: code(call, 1, -128)?, qmax: code(call, 2, 127)?, eps };
+    let elements = call.builder.program.tensor(x).bound.iter().product();
+    let flat = View::Reshape(vec![Index::Const(1), Index::Const(-1)]);
+    let row = call.builder.view(x, flat, &[1, elements])?;
+    let results = choose(call, row, rule);
+    call.bind_list(5, &results)
+}
+
+/// `quantized_decomposed.choose_qparams_per_token_asymmetric.default [x, dtype, outs]`
+pub(super) fn choose_per_token(call: &mut Call<'_, '_>) -> Lowered<()> {
+    call.arity(&[3], "3")?;
+    let x = call.float_tensor(0)?;
+    let rule = Rule { mapping: Mapping::PerToken, qmin: -128, qmax: 127, eps: f32::EPSILON };
+    let dim = call.rank(x).saturating_sub(1);
+    let mut bound = call.builder.program.tensor(x).bound.to_vec();
+    if let Some(last) = bound.last_mut() {
+        *last = 1;
+    }
+    let [scales, zeros] = choose(call, x, rule);
+    let scales = call.builder.view(scales, View::Unsqueeze { dim }, &bound)?;
+    let zeros = call.builder.view(zeros, View::Unsqueeze { dim }, &bound)?;
+    call.bind_list(2, &[scales, zeros])
 }
 
 /// `etvk.choose_qparams_per_row.default [x, quant_min, quant_max, scales, zero_points]`: two bare outputs.
 pub(super) fn choose_per_row(call: &mut Call<'_, '_>) -> Lowered<()> {
     call.arity(&[5], "5")?;
     let x = call.float_tensor(0)?;
-    let x = call.builder.dense(x);
-    let eps = f32::EPSILON;
     let (qmin, qmax) = (code(call, 1, -128)?, code(call, 2, 127)?);
-    let op = Qparams { mapping: Mapping::Affine, qmin, qmax, eps, keepdim: false };
-    let bound = call.info(3)?.dims.clone();
-    let outputs = [(DType::Float32, bound.as_slice()), (DType::Int32, bound.as_slice())];
-    let results = call.builder.node_outputs(Op::Qparams(op), vec![x], &outputs);
-    call.bind(3, results[0])?;
-    call.bind(4, results[1])
+    let [scales, zeros] = choose(call, x, Rule { mapping: Mapping::Affine, qmin, qmax, eps: f32::EPSILON });
+    call.bind(3, scales)?;
+    call.bind(4, zeros)
 }
 
-const INT8: [u32; 2] = [(-128i32).cast_unsigned(), 127];
+/// Bounds of signed bytes.
+pub(super) const INT8: [u32; 2] = [(-128i32).cast_unsigned(), 127];
 
 /// x in `slot` rounded to its row's grid: scale and zero point are tensors with one element a row.
 pub(super) fn per_row_grid(
@@ -156,7 +186,7 @@ pub(super) fn per_row_grid(
 }
 
 /// A literal scale and zero point as rank-0 tensors.
-fn literals(call: &mut Call<'_, '_>, scale: usize, zero: usize) -> Lowered<(TensorId, TensorId)> {
+pub(super) fn literals(call: &mut Call<'_, '_>, scale: usize, zero: usize) -> Lowered<(TensorId, TensorId)> {
     let (scale, zero) = (call.float(scale)?, code(call, zero, 0)?);
     Ok((
         call.builder.literal(DType::Float32, map::word(scale)),
@@ -179,6 +209,30 @@ pub(super) fn dequantized(call: &mut Call<'_, '_>, x: usize, scale: usize, zero:
     map::inner(call, MapOp::Dequantize, [0; 2], vec![x, scale, zero], DType::Float32)
 }
 
+/// Float x in `slot` as int8 codes.
+pub(super) fn static_codes(
+    call: &mut Call<'_, '_>,
+    x: usize,
+    scale: usize,
+    zero: usize,
+) -> Lowered<TensorId> {
+    let x = call.float_tensor(x)?;
+    let (scale, zero) = literals(call, scale, zero)?;
+    map::inner(call, MapOp::Quantize, INT8, vec![x, scale, zero], DType::Int8)
+}
+
+/// Whether an activation's name is that of ReLU.
+pub(super) fn has_relu(call: &Call<'_, '_>, slot: usize) -> Lowered<bool> {
+    match if call.is_null(slot) { "none" } else { call.string(slot)? } {
+        "none" => Ok(false),
+        "relu" => Ok(true),
+        other => {
+            let found = other.to_owned();
+            Err(Fault::Argument { slot, what: "activation", expected: "none or relu", found })
+        }
+    }
+}
+
 /// A float result with the named activation, as int8 codes in `out`.
 pub(super) fn quantized_output(
     call: &mut Call<'_, '_>,
@@ -187,102 +241,37 @@ pub(super) fn quantized_output(
     (scale, zero): (usize, usize),
     out: usize,
 ) -> Lowered<()> {
-    match if call.is_null(activation) { "none" } else { call.string(activation)? } {
-        "none" => {}
-        "relu" => x = map::inner(call, MapOp::Relu, [0; 2], vec![x], DType::Float32)?,
-        other => {
-            let found = other.to_owned();
-            return Err(Fault::Argument {
-                slot: activation,
-                what: "activation",
-                expected: "none or relu",
-                found,
-            });
-        }
+    if has_relu(call, activation)? {
+        x = map::inner(call, MapOp::Relu, [0; 2], vec![x], DType::Float32)?;
     }
+    requantized(call, x, (scale, zero), out)
+}
+
+/// Floats as int8 codes in `out`.
+fn requantized(
+    call: &mut Call<'_, '_>,
+    x: TensorId,
+    (scale, zero): (usize, usize),
+    out: usize,
+) -> Lowered<()> {
     let (scale, zero) = literals(call, scale, zero)?;
     let codes = map::inner(call, MapOp::Quantize, INT8, vec![x, scale, zero], DType::Int8)?;
     call.bind(out, codes)
 }
 
-/// `quantized_decomposed.quantize_per_tensor.default [x, scale, zero_point, quant_min, quant_max, dtype, out]`
-pub(super) fn quantize_per_tensor(call: &mut Call<'_, '_>) -> Lowered<()> {
-    call.arity(&[7], "7")?;
-    let x = call.float_tensor(0)?;
-    let (scale, zero) = literals(call, 1, 2)?;
-    let bounds = [code(call, 3, -128)?, code(call, 4, 127)?].map(i32::cast_unsigned);
-    let dtype = call.info(6)?.dtype;
-    let codes = map::inner(call, MapOp::Quantize, bounds, vec![x, scale, zero], dtype)?;
-    call.bind(6, codes)
+/// `et_vk.q8ta_add.default [a, b, a_scale, a_zp, b_scale, b_zp, out_scale, out_zp, alpha, out]`
+pub(super) fn q8ta_add(call: &mut Call<'_, '_>) -> Lowered<()> {
+    call.arity(&[10], "10")?;
+    let inputs = vec![dequantized(call, 0, 2, 3)?, dequantized(call, 1, 4, 5)?];
+    let alpha = map::word(call.float(8)?);
+    let sum = map::inner(call, MapOp::AddF, [alpha, 0], inputs, DType::Float32)?;
+    requantized(call, sum, (6, 7), 9)
 }
 
-/// `quantized_decomposed.dequantize_per_tensor.default
-/// [x, scale, zero_point, quant_min, quant_max, dtype, out_dtype, out]`
-pub(super) fn dequantize_per_tensor(call: &mut Call<'_, '_>) -> Lowered<()> {
-    call.arity(&[8], "8")?;
+/// `et_vk.q8ta_relu.default [x, scale, zp, out_scale, out_zp, out]`
+pub(super) fn q8ta_relu(call: &mut Call<'_, '_>) -> Lowered<()> {
+    call.arity(&[6], "6")?;
     let x = dequantized(call, 0, 1, 2)?;
-    call.bind(7, x)
-}
-
-/// `quantized_decomposed.dequantize_per_channel.default
-/// [x, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype, out]`
-pub(super) fn dequantize_per_channel(call: &mut Call<'_, '_>) -> Lowered<()> {
-    call.arity(&[9], "9")?;
-    let bound = call.info(0)?.dims.clone();
-    let axis = call.dim(3, bound.len())?;
-    let block: Vec<i64> =
-        bound.iter().enumerate().map(|(dim, &size)| if dim == axis { 1 } else { i64::from(size) }).collect();
-    dequantize_blocks(call, &block, (1, 2), 8)
-}
-
-/// `torchao.dequantize_affine.default
-/// [x, block_size, scale, zero_point, input_dtype, quant_min, quant_max, output_dtype, out]`
-pub(super) fn dequantize_affine(call: &mut Call<'_, '_>) -> Lowered<()> {
-    call.arity(&[9], "9")?;
-    let block = call.ints(1)?;
-    dequantize_blocks(call, &block, (2, 3), 8)
-}
-
-/// Codes whose blocks of the given sizes share a scale and a zero point: both sides are viewed with every
-/// dimension split into (blocks, elements of a block), where the parameters broadcast.
-fn dequantize_blocks(
-    call: &mut Call<'_, '_>,
-    block: &[i64],
-    (scale, zero): (usize, usize),
-    out: usize,
-) -> Lowered<()> {
-    let bound = call.info(0)?.dims.clone();
-    let (mut split, mut shared) = (Vec::new(), Vec::new());
-    for (&size, &block) in bound.iter().zip(block) {
-        let block = u32::try_from(block).ok().filter(|&b| b > 0 && size % b == 0);
-        let Some(block) = block else { return Err(shape_fault("blocks of a quantised tensor", &bound, &[])) };
-        for (whole, part) in [(size / block, size / block), (block, 1)] {
-            if whole != 1 {
-                split.push(whole);
-                shared.push(part);
-            }
-        }
-    }
-    if block.len() != bound.len() || split.len() > etvk_kernels::MAX_RANK {
-        return Err(shape_fault("blocks of a quantised tensor", &bound, &split));
-    }
-    let x = call.tensor(0)?;
-    let x = reshape(call, x, &split)?;
-    let scales = call.float_tensor(scale)?;
-    let scales = reshape(call, scales, &shared)?;
-    let zeros = match call.optional_tensor(zero)? {
-        Some(zeros) => {
-            let zeros = call.builder.convert(zeros, DType::Int32);
-            reshape(call, zeros, &shared)?
-        }
-        None => call.builder.literal(DType::Int32, 0),
-    };
-    let floats = map::inner(call, MapOp::Dequantize, [0; 2], vec![x, scales, zeros], DType::Float32)?;
-    let whole = reshape(call, floats, &bound)?;
-    call.bind(out, whole)
-}
-
-fn reshape(call: &mut Call<'_, '_>, id: TensorId, sizes: &[u32]) -> Lowered<TensorId> {
-    let indices = sizes.iter().map(|&size| Index::Const(i64::from(size))).collect();
-    call.builder.view(id, View::Reshape(indices), sizes)
+    let x = map::inner(call, MapOp::Relu, [0; 2], vec![x], DType::Float32)?;
+    requantized(call, x, (3, 4), 5)
 }

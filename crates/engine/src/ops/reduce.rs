@@ -34,6 +34,11 @@ impl Kind for Reduce {
     }
 }
 
+/// A reduction over `dims`.
+pub(super) fn node(op: ReduceOp, dims: Vec<usize>) -> Op {
+    Op::Reduce(Reduce { op, dims, correction: 0.0 })
+}
+
 /// Reduces `self` over `dims` (all of them when empty) and binds the result in the last slot, with the reduced
 /// dimensions as ones where `keepdim` asks for it.
 fn emit(

@@ -191,7 +191,7 @@ fn emit(call: &mut Call<'_, '_>, attention: Attention) -> Lowered<()> {
 }
 
 /// An additive mask as \[B or 1, H or 1, S, W\].
-fn mask_rank4(call: &mut Call<'_, '_>, slot: usize) -> Lowered<TensorId> {
+pub(super) fn mask_rank4(call: &mut Call<'_, '_>, slot: usize) -> Lowered<TensorId> {
     let mut mask = call.float_tensor(slot)?;
     let mut bound = call.builder.program.tensor(mask).bound.to_vec();
     if bound.len() < 2 || bound.len() > 4 {
@@ -205,7 +205,12 @@ fn mask_rank4(call: &mut Call<'_, '_>, slot: usize) -> Lowered<TensorId> {
 }
 
 /// Writes rows of `slot` into the cache in `cache` from `start`, and returns the cache.
-fn write_cache(call: &mut Call<'_, '_>, slot: usize, cache: usize, start: SymId) -> Lowered<TensorId> {
+pub(super) fn write_cache(
+    call: &mut Call<'_, '_>,
+    slot: usize,
+    cache: usize,
+    start: SymId,
+) -> Lowered<TensorId> {
     let rows = call.float_tensor(slot)?;
     let state = call.tensor(cache)?;
     if !matches!(call.builder.program.tensor(state).origin, Origin::State(_)) {
@@ -217,7 +222,7 @@ fn write_cache(call: &mut Call<'_, '_>, slot: usize, cache: usize, start: SymId)
     Ok(state)
 }
 
-fn no_dropout(call: &Call<'_, '_>, slot: usize) -> Lowered<()> {
+pub(super) fn no_dropout(call: &Call<'_, '_>, slot: usize) -> Lowered<()> {
     match call.optional_float(slot)? {
         None | Some(0.0) => Ok(()),
         Some(p) => Err(Fault::Argument { slot, what: "dropout_p", expected: "0", found: p.to_string() }),
@@ -225,7 +230,7 @@ fn no_dropout(call: &Call<'_, '_>, slot: usize) -> Lowered<()> {
 }
 
 /// Without a mask attention is causal unless that is explicitly turned off; with one only if explicitly on.
-fn causality(call: &Call<'_, '_>, mask: usize, is_causal: usize) -> Lowered<(bool, bool)> {
+pub(super) fn causality(call: &Call<'_, '_>, mask: usize, is_causal: usize) -> Lowered<(bool, bool)> {
     let masked = !call.is_null(mask);
     let causal = call.optional_bool(is_causal)?;
     Ok((masked, if masked { causal == Some(true) } else { causal != Some(false) }))

@@ -49,6 +49,38 @@ pub(super) fn floordiv(call: &mut Call<'_, '_>) -> Result<()> {
     binary(call, SymDef::FloorDiv)
 }
 
+/// `lt [a, b, out]`
+pub(super) fn lt(call: &mut Call<'_, '_>) -> Result<()> {
+    binary(call, SymDef::Less)
+}
+
+/// `le [a, b, out]`
+pub(super) fn le(call: &mut Call<'_, '_>) -> Result<()> {
+    binary(call, SymDef::AtMost)
+}
+
+/// `gt [a, b, out]`
+pub(super) fn gt(call: &mut Call<'_, '_>) -> Result<()> {
+    binary(call, |a, b| SymDef::Less(b, a))
+}
+
+/// `ge [a, b, out]`
+pub(super) fn ge(call: &mut Call<'_, '_>) -> Result<()> {
+    binary(call, |a, b| SymDef::AtMost(b, a))
+}
+
+/// `eq [a, b, out]`
+pub(super) fn eq(call: &mut Call<'_, '_>) -> Result<()> {
+    binary(call, SymDef::Equal)
+}
+
+/// Assertions about integers: whatever they found was checked when the model was exported, and sizes are checked
+/// here in any case.
+#[expect(clippy::unnecessary_wraps, reason = "every operator is lowered by a function of this type")]
+pub(super) fn assertion(_call: &mut Call<'_, '_>) -> Result<()> {
+    Ok(())
+}
+
 /// `et_vk.select_as_symint.default [x, dim, index, out]`: x must be an integer graph input.
 pub(super) fn select_as_symint(call: &mut Call<'_, '_>) -> Result<()> {
     call.arity(&[4], "4")?;

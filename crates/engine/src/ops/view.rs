@@ -131,6 +131,21 @@ pub(super) fn split_with_sizes(call: &mut Call<'_, '_>) -> Result<()> {
     call.bind_list(3, &pieces)
 }
 
+/// `aten.split.Tensor [self, size, dim, outs]`: pieces of one size but for the last.
+pub(super) fn split(call: &mut Call<'_, '_>) -> Result<()> {
+    call.arity(&[4], "4")?;
+    let base = call.tensor(0)?;
+    let (size, dim) = (call.int(1)?, call.dim(2, call.rank(base))?);
+    let (mut pieces, mut start) = (Vec::new(), 0i64);
+    for info in call.list_infos(3)? {
+        let end = start.saturating_add(size.max(0));
+        let view = View::Slice { dim, start: Index::Const(start), end: Some(Index::Const(end)), step: 1 };
+        pieces.push(call.builder.view(base, view, &info.dims)?);
+        start = end;
+    }
+    call.bind_list(3, &pieces)
+}
+
 /// `aten.expand_copy.default [self, size, implicit, out]`
 pub(super) fn expand(call: &mut Call<'_, '_>) -> Result<()> {
     call.arity(&[4], "4")?;

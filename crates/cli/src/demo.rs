@@ -26,7 +26,7 @@ pub(crate) fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<Outcom
     let case = find_case(&args.prefix)?;
     let runtime = args.device.runtime();
     let mut session = Session::open(&case, &runtime)?;
-    let steps = case.steps(&session)?;
+    let steps = case.steps(&session.module)?;
     let [prefill, decode @ ..] = steps.as_slice() else { bail!("{} has no runs", case.full_name()) };
     writeln!(out, "device  {}", describe(runtime.device()?.capabilities()))?;
     writeln!(out, "model   {} ({} bytes)", case.full_name(), std::fs::metadata(&case.program)?.len())?;

@@ -37,6 +37,22 @@ impl DeviceArgs {
     }
 }
 
+impl DeviceArgs {
+    /// The same as options of the C interface and of ExecuTorch's backends.
+    pub(crate) fn options(&self) -> Vec<(&'static str, String)> {
+        let mut options = Vec::new();
+        match &self.device {
+            Some(DeviceChoice::Index(index)) => options.push(("device", index.to_string())),
+            Some(DeviceChoice::Name(name)) => options.push(("device", name.clone())),
+            _ => {}
+        }
+        if let Some(path) = &self.pipeline_cache {
+            options.push(("pipeline_cache_path", path.display().to_string()));
+        }
+        options
+    }
+}
+
 /// Keeps compiled pipelines, and passes on what the validation layer said.
 pub(crate) fn finish(runtime: &Runtime) -> anyhow::Result<()> {
     let Some(device) = runtime.opened() else { return Ok(()) };

@@ -5,13 +5,23 @@ use etvk_pte::ScalarType;
 use etvk_vkgraph::DType;
 
 use crate::error::KernelFault;
+use crate::foreign;
 use crate::frame::{Frame, Slot, argument};
+use crate::info::ValueInfo;
+use crate::value::Value;
 
-/// Why a call failed: a value of the program, or the executor.
+/// What executes a delegated part.
+pub(crate) enum Delegate {
+    Own(Executor),
+    Foreign(Box<dyn foreign::Delegate>),
+}
+
+/// Why a call failed: a value of the program, or what executes it.
 #[derive(Debug)]
 pub(crate) enum CallFault {
     Value(KernelFault),
     Engine(etvk_engine::Error),
+    Foreign(foreign::Fault),
 }
 
 impl From<KernelFault> for CallFault {
@@ -46,7 +56,44 @@ fn known(scalar_type: ScalarType) -> Result<DType, KernelFault> {
 }
 
 /// Executes a delegate on the values `args`: its inputs, then its outputs.
-pub(crate) fn call(executor: &mut Executor, frame: &mut Frame, args: &[usize]) -> Result<(), CallFault> {
+pub(crate) fn call(delegate: &mut Delegate, frame: &mut Frame, args: &[usize]) -> Result<(), CallFault> {
+    match delegate {
+        Delegate::Own(executor) => call_own(executor, frame, args),
+        Delegate::Foreign(delegate) => call_foreign(delegate.as_mut(), frame, args),
+    }
+}
+
+fn call_foreign(
+    delegate: &mut dyn foreign::Delegate,
+    frame: &mut Frame,
+    args: &[usize],
+) -> Result<(), CallFault> {
+    let (inputs, outputs) = args.split_at(delegate.inputs().min(args.len()));
+    let values = inputs.iter().map(|&id| frame.get(id)).collect::<Result<Vec<Value>, _>>()?;
+    let info = |&id: &usize| match frame.slot(id) {
+        Slot::Tensor(tensor) => {
+            ValueInfo::Tensor { scalar_type: tensor.scalar_type, sizes: tensor.sizes.clone(), dynamic: true }
+        }
+        Slot::Int(value) => ValueInfo::Int(*value),
+        _ => ValueInfo::None,
+    };
+    let infos: Vec<ValueInfo> = outputs.iter().map(info).collect();
+    let results = delegate.execute(&values, &infos).map_err(CallFault::Foreign)?;
+    for (index, (&id, result)) in outputs.iter().zip(results).enumerate() {
+        let at = inputs.len() + index;
+        match result {
+            Value::Tensor(tensor) => frame.write(at, id, tensor.sizes(), tensor.data())?,
+            Value::Int(value) => put_int(frame, at, id, value)?,
+            other => {
+                let found = other.kind().to_owned();
+                return Err(KernelFault::Argument { at, expected: "Int or Tensor", found }.into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn call_own(executor: &mut Executor, frame: &mut Frame, args: &[usize]) -> Result<(), CallFault> {
     let (inputs, outputs) = (executor.inputs().len(), executor.outputs().len());
     if args.len() != inputs + outputs {
         return Err(KernelFault::ArgumentCount { expected: inputs + outputs, found: args.len() }.into());

@@ -63,6 +63,14 @@ pub enum Error {
         /// What is wrong.
         source: etvk_engine::Error,
     },
+    /// A delegate of another make that could not be loaded or executed.
+    #[error("delegate {delegate}")]
+    Foreign {
+        /// Its index in the method.
+        delegate: usize,
+        /// What it says.
+        source: crate::foreign::Fault,
+    },
     /// Too few or too many arguments.
     #[error("method {method} takes {expected} inputs, found {found}")]
     InputCount {

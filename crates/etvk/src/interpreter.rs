@@ -1,9 +1,8 @@
 //! Instructions of a loaded method, one after the other.
 
-use etvk_engine::Executor;
 use etvk_pte::{Instruction, Method, ValueId, ValueIds};
 
-use crate::delegate::{self, CallFault};
+use crate::delegate::{self, CallFault, Delegate};
 use crate::error::{Error, KernelFault, Result};
 use crate::frame::{Frame, Slot, argument};
 use crate::kernels::{self, Call, Kernel};
@@ -37,7 +36,7 @@ impl Code {
     }
 
     /// Executes the chains in order.
-    pub(crate) fn run(&self, frame: &mut Frame, delegates: &mut [Executor]) -> Result<()> {
+    pub(crate) fn run(&self, frame: &mut Frame, delegates: &mut [Delegate]) -> Result<()> {
         let mut budget = LIMIT;
         for (chain, steps) in self.chains.iter().enumerate() {
             let mut at = 0;
@@ -50,6 +49,10 @@ impl Code {
                         Error::Delegate { delegate: *delegate, source }
                     }
                     (CallFault::Engine(source), _) => Error::Delegate { delegate: 0, source },
+                    (CallFault::Foreign(source), Step::Delegate { delegate, .. }) => {
+                        Error::Foreign { delegate: *delegate, source }
+                    }
+                    (CallFault::Foreign(source), _) => Error::Foreign { delegate: 0, source },
                     (CallFault::Value(source), step) => {
                         Error::Instruction { chain, instruction: at, name: step.name().to_owned(), source }
                     }
@@ -92,11 +95,11 @@ impl Step {
     }
 
     /// Executes the step; the instruction to continue with, if that is not the next one.
-    fn run(&self, frame: &mut Frame, delegates: &mut [Executor]) -> Result<Option<usize>, CallFault> {
+    fn run(&self, frame: &mut Frame, delegates: &mut [Delegate]) -> Result<Option<usize>, CallFault> {
         match self {
             Self::Kernel { kernel, args, .. } => kernel(&mut Call::new(frame, args))?,
             Self::Delegate { delegate, args } => match delegates.get_mut(*delegate) {
-                Some(executor) => delegate::call(executor, frame, args)?,
+                Some(delegate) => delegate::call(delegate, frame, args)?,
                 None => return Err(KernelFault::NoData { value: *delegate }.into()),
             },
             Self::Move { from, to } => frame.copy_value(*from, *to),

@@ -2,6 +2,7 @@
 
 use etvk_engine::{Counters, Executor};
 
+use crate::delegate::Delegate;
 use crate::error::{Error, KernelFault, Result};
 use crate::frame::{Frame, Slot};
 use crate::info::MethodInfo;
@@ -14,7 +15,7 @@ pub struct Method {
     pub(crate) info: MethodInfo,
     pub(crate) code: Code,
     pub(crate) frame: Frame,
-    pub(crate) delegates: Vec<Executor>,
+    pub(crate) delegates: Vec<Delegate>,
     pub(crate) inputs: Vec<usize>,
     pub(crate) outputs: Vec<usize>,
 }
@@ -35,7 +36,11 @@ impl Method {
     /// What each delegate's executor did so far.
     #[must_use]
     pub fn counters(&self) -> Vec<Counters> {
-        self.delegates.iter().map(Executor::counters).collect()
+        let own = |delegate: &Delegate| match delegate {
+            Delegate::Own(executor) => Some(Executor::counters(executor)),
+            Delegate::Foreign(_) => None,
+        };
+        self.delegates.iter().filter_map(own).collect()
     }
 
     /// Executes the method once.

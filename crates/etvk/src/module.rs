@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 
 use etvk_engine::{Executor, LoadOptions};
 use etvk_pte::{BundledProgram, Container, Program, ValueId};
+use etvk_vkgraph::Payload;
 
 use crate::bytes::Bytes;
 use crate::check::{self, CheckReport, MethodReport, Problem};
+use crate::delegate::Delegate;
 use crate::error::{Error, Result};
 use crate::external::{self, ExternalFiles, Names};
+use crate::foreign;
 use crate::frame::Frame;
 use crate::info::MethodInfo;
 use crate::interpreter::Code;
@@ -140,6 +143,51 @@ impl Module {
     /// [`Error::Program`] without such a method; [`Error::Unsupported`] with every reason why this build does not run
     /// it; [`Error::Device`] without a device; [`Error::Delegate`] if loading a delegated part fails.
     pub fn load(&self, name: &str, mut progress: Option<&mut dyn FnMut(LoadProgress)>) -> Result<Method> {
+        self.load_with(name, |examined, names, _| {
+            let count = examined.len();
+            let mut delegates = Vec::with_capacity(count);
+            for (delegate, payload) in examined.iter().enumerate() {
+                let context = self.runtime.context()?;
+                let mut report = |done, total| {
+                    if let Some(progress) = &mut progress {
+                        progress(LoadProgress { delegate, delegates: count, done, total });
+                    }
+                };
+                let options =
+                    LoadOptions { named: Some(&names), progress: Some(&mut report), timestamps: false };
+                let executor = Executor::load(&context, payload, options)
+                    .map_err(|source| Error::Delegate { delegate, source })?;
+                delegates.push(Delegate::Own(executor));
+            }
+            Ok(delegates)
+        })
+    }
+
+    /// As [`load`](Self::load), with the delegated parts on a backend of another make.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), and [`Error::Foreign`] if that backend fails.
+    #[doc(hidden)]
+    pub fn load_foreign(&self, name: &str, backend: &dyn foreign::Backend) -> Result<Method> {
+        self.load_with(name, |_, names, method| {
+            let load = |(index, delegate): (usize, &etvk_pte::Delegate<'_>)| {
+                let compile_specs =
+                    delegate.compile_specs.iter().map(|spec| (spec.key, spec.value)).collect();
+                let payload = delegate.payload;
+                let source = foreign::Source { method: name, payload, compile_specs, named: &names };
+                let loaded = backend.load(&source);
+                loaded.map(Delegate::Foreign).map_err(|source| Error::Foreign { delegate: index, source })
+            };
+            method.delegates().iter().enumerate().map(load).collect()
+        })
+    }
+
+    /// Loads a method; `delegates` makes its delegates ready.
+    fn load_with(
+        &self,
+        name: &str,
+        delegates: impl FnOnce(&[Payload<'_>], Names<'_>, &etvk_pte::Method<'_>) -> Result<Vec<Delegate>>,
+    ) -> Result<Method> {
         let program = self.parse()?;
         let files = self.external.parse()?;
         let names = Names { external: &files, program: program.named_data() };
@@ -155,21 +203,8 @@ impl Module {
             name: "load".to_owned(),
             source,
         })?;
-        let count = examined.payloads.len();
-        let mut delegates = Vec::with_capacity(count);
-        for (delegate, payload) in examined.payloads.iter().enumerate() {
-            let context = self.runtime.context()?;
-            let mut report = |done, total| {
-                if let Some(progress) = &mut progress {
-                    progress(LoadProgress { delegate, delegates: count, done, total });
-                }
-            };
-            let options = LoadOptions { named: Some(&names), progress: Some(&mut report), timestamps: false };
-            let executor = Executor::load(&context, payload, options)
-                .map_err(|source| Error::Delegate { delegate, source })?;
-            delegates.push(executor);
-        }
-        tracing::debug!(target: "etvk::load", method = name, delegates = count, "method loaded");
+        let delegates = delegates(&examined.payloads, names, &method)?;
+        tracing::debug!(target: "etvk::load", method = name, delegates = delegates.len(), "method loaded");
         Ok(Method {
             info: MethodInfo::new(&method),
             code: Code::new(&method),

@@ -46,11 +46,11 @@ impl Case {
     }
 
     /// The executions in order.
-    pub(crate) fn steps(&self, session: &Session) -> anyhow::Result<Vec<Step>> {
+    pub(crate) fn steps(&self, module: &Module) -> anyhow::Result<Vec<Step>> {
         match &self.source {
-            Source::Manifest(runs) => runs.steps(session),
+            Source::Manifest(runs) => runs.steps(module),
             Source::Bundle(suite) => suite.steps(&self.program),
-            Source::Goldens(decode) => decode.steps(session),
+            Source::Goldens(decode) => decode.steps(module),
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use etvk::Value;
+use etvk::{Module, Value};
 use serde::Deserialize;
 
 use crate::conformance::bundle;
-use crate::conformance::case::{Case, Session, Source, Step};
+use crate::conformance::case::{Case, Source, Step};
 use crate::conformance::compare::Tolerance;
 use crate::tensors;
 
@@ -106,7 +106,7 @@ impl Entry {
 
 impl Runs {
     /// The executions, with their tensors read.
-    pub(crate) fn steps(&self, session: &Session) -> anyhow::Result<Vec<Step>> {
+    pub(crate) fn steps(&self, module: &Module) -> anyhow::Result<Vec<Step>> {
         let named = tensors::read(&self.data)?;
         let tensor = |key: &Key| {
             named
@@ -115,7 +115,7 @@ impl Runs {
                 .with_context(|| format!("{}: no tensor {}", self.data.display(), key.key))
         };
         let step = |run: &Run| {
-            let info = session.module.method_info(&run.method)?;
+            let info = module.method_info(&run.method)?;
             if info.inputs.len() != run.inputs.len() {
                 bail!("{} takes {} inputs, the case has {}", run.method, info.inputs.len(), run.inputs.len());
             }

@@ -3,9 +3,13 @@
 mod bundle;
 mod case;
 mod compare;
+mod door;
+mod expected;
 mod goldens;
+mod junit;
 mod manifest;
 mod report;
+mod suite;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,12 +26,16 @@ pub(crate) use case::{Case, Session, Step};
 pub(crate) use compare::compare;
 pub(crate) use manifest::find as find_case;
 
-use report::{Report, Row};
+use door::{CApi, Door, ExecuTorch, Rust, Via, beside};
+use expected::Expected;
+use report::Report;
+use suite::Suite;
 
 /// Run programs with known results and compare
 ///
 /// A PATH is a folder with a manifest.json or with *.goldens.json or .bpte files, or one such file. A row a case: its
-/// name, the greatest absolute and relative error, the tolerance, milliseconds of all executions.
+/// name, the greatest absolute and relative error, the tolerance, milliseconds of all executions. With several doors, a
+/// case has a row for each, and they are compared with the first one as well.
 #[derive(Args, Debug)]
 pub(crate) struct ConformanceArgs {
     /// Fixture folder, manifest.json, NAME.goldens.json or .bpte
@@ -36,9 +44,34 @@ pub(crate) struct ConformanceArgs {
     /// Only cases whose `group/name` matches
     #[arg(long, value_name = "REGEX")]
     filter: Option<Regex>,
+    /// Ways into the delegate, separated by commas
+    #[arg(long, value_name = "DOOR", value_enum, value_delimiter = ',', default_value = "rust")]
+    via: Vec<Via>,
+    /// Library with the C interface, for `--via capi`; libetvk.so beside this program by default
+    #[arg(long, value_name = "FILE")]
+    capi: Option<PathBuf>,
+    /// Library that registers the delegate, for `--via executorch`; libexecutorch_backend_vulkan.so beside this program by
+    /// default
+    #[arg(long, value_name = "FILE")]
+    delegate: Option<PathBuf>,
+    /// Another such library to put beside it
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+    /// The program that runs ExecuTorch; etvk-executorch-runner beside this program by default
+    #[arg(long, value_name = "FILE")]
+    runner: Option<PathBuf>,
+    /// Run every case so many times, and demand the same outputs each time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    replay: u32,
+    /// Failures that are expected, by device, with a reason (TOML); a case that passes all the same is a failure
+    #[arg(long, value_name = "FILE")]
+    expected: Option<PathBuf>,
     /// Write the results as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the results as JUnit's XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -56,19 +89,58 @@ pub(crate) fn run(args: &ConformanceArgs, out: &mut dyn Write) -> anyhow::Result
     }
     let runtime = args.device.runtime();
     let device = describe(runtime.device()?.capabilities());
+    let expected = args.expected.as_ref().map(|path| Expected::read(path, &device)).transpose()?;
+    let doors = doors(args, &runtime)?;
+    let names: Vec<&str> = doors.iter().map(|door| door.name()).collect();
     writeln!(out, "device: {device}")?;
-    let mut report = Report::new(device, &cases);
+    let mut report = Report::new(device.clone(), &cases, &names);
+    let suite = Suite { doors: &doors, replays: args.replay, expected: expected.unwrap_or_default() };
     for case in &cases {
-        let row = run_case(case, &runtime);
-        report.row(out, row)?;
+        for row in suite.run(case) {
+            report.row(out, row)?;
+        }
     }
     report.summary(out)?;
+    let write =
+        |path: &PathBuf, text: String| std::fs::write(path, text).with_context(|| path.display().to_string());
     if let Some(path) = &args.json {
-        let json = serde_json::to_string_pretty(&report.json())?;
-        std::fs::write(path, json).with_context(|| path.display().to_string())?;
+        write(path, serde_json::to_string_pretty(&report.json())?)?;
+    }
+    if let Some(path) = &args.junit {
+        write(path, junit::write(&device, report.rows()))?;
     }
     device::finish(&runtime)?;
     Ok(if report.failed() == 0 { Outcome::Ok } else { Outcome::Mismatch })
+}
+
+/// The doors that the arguments ask for.
+fn doors(args: &ConformanceArgs, runtime: &Runtime) -> anyhow::Result<Vec<Box<dyn Door>>> {
+    let file = |given: &Option<PathBuf>, name: &str| given.clone().unwrap_or_else(|| beside(name));
+    let executorch = |name: String, delegate: PathBuf| ExecuTorch {
+        name,
+        runner: file(&args.runner, "etvk-executorch-runner"),
+        delegate,
+        specs: args.device.options(),
+    };
+    let mut doors: Vec<Box<dyn Door>> = Vec::new();
+    for via in &args.via {
+        doors.push(match via {
+            Via::Rust => Box::new(Rust(runtime.clone())),
+            Via::Capi => Box::new(CApi::open(&file(&args.capi, "libetvk.so"), &args.device.options())?),
+            Via::Executorch => {
+                let delegate = file(&args.delegate, "libexecutorch_backend_vulkan.so");
+                Box::new(executorch("executorch".to_owned(), delegate))
+            }
+        });
+    }
+    if let Some(other) = &args.compare {
+        if !args.via.contains(&Via::Executorch) {
+            bail!("--compare needs --via executorch");
+        }
+        let name = other.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        doors.push(Box::new(executorch(format!("executorch:{name}"), other.clone())));
+    }
+    Ok(doors)
 }
 
 /// The cases behind a path.
@@ -102,38 +174,4 @@ fn collect(path: &Path) -> anyhow::Result<Vec<Case>> {
         bail!("{}: found no {}, *{} or *.bpte", path.display(), manifest::NAME, goldens::ENDING);
     }
     Ok(cases)
-}
-
-/// Runs a case: the same methods for all its steps, so that state carries over.
-fn run_case(case: &Case, runtime: &Runtime) -> Row {
-    let mut row = Row::new(case);
-    if let Err(error) = steps(case, runtime, &mut row) {
-        row.error = Some(crate::outcome::chain(&error));
-    }
-    row
-}
-
-fn steps(case: &Case, runtime: &Runtime, row: &mut Row) -> anyhow::Result<()> {
-    let mut session = Session::open(case, runtime)?;
-    for (run, step) in case.steps(&session)?.iter().enumerate() {
-        let (outputs, time) = session.execute(step).with_context(|| format!("run {run}"))?;
-        row.time += time;
-        if step.expected.is_empty() {
-            continue;
-        }
-        if outputs.len() != step.expected.len() {
-            bail!("run {run}: expected {} outputs, found {}", step.expected.len(), outputs.len());
-        }
-        for (index, (got, want)) in outputs.iter().zip(&step.expected).enumerate() {
-            let place = || format!("run {run}, output {index}");
-            let difference = compare(got, want, case.tolerance).with_context(place)?;
-            row.add(&difference);
-            if let Some(worst) = difference.worst
-                && row.error.is_none()
-            {
-                row.error = Some(format!("{}: {worst}", place()));
-            }
-        }
-    }
-    Ok(())
 }

@@ -16,6 +16,19 @@ pub(crate) fn unary(frame: &mut Frame<'_>, f: impl Fn(f64) -> f64) -> Result<(),
     frame.set(Tensor::wide(x.dims().to_vec(), items))
 }
 
+/// `output = float(x)`, or `int(x)` of an integer, which wraps.
+pub(crate) fn unary_any(
+    frame: &mut Frame<'_>,
+    float: impl Fn(f64) -> f64,
+    int: impl Fn(i64) -> i64,
+) -> Result<(), Fault> {
+    let x = frame.tensor(0)?;
+    if !x.is_integer() {
+        return unary(frame, float);
+    }
+    frame.set(Tensor::whole(x.dims().to_vec(), x.integers().iter().map(|&x| int(x)).collect()))
+}
+
 /// Bounds applied in turn, the upper one last; NaN stays.
 pub(crate) fn clamped(x: f64, low: Option<f64>, high: Option<f64>) -> f64 {
     let x = low.map_or(x, |low| if x < low { low } else { x });

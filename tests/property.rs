@@ -12,6 +12,9 @@ use crate::{Draw, check_validation};
 /// What one case comes to.
 pub type Outcome = Result<(), TestCaseError>;
 
+/// Of the cases that are tried.
+const SEED: RngSeed = RngSeed::Fixed(20_260_822);
+
 /// Choices one case can make.
 const TAPE: usize = 160;
 
@@ -25,7 +28,8 @@ pub(crate) fn compared<'a>(names: impl Iterator<Item = &'a str>) {
     COMPARED.with_borrow_mut(|set| set.extend(names.map(str::to_owned)));
 }
 
-/// Runs `test` on random cases: always the same ones, `cases` of them, or as many as `PROPTEST_CASES` says.
+/// Runs `test` on random cases: `cases` of them and always the same ones, unless the environment variables
+/// `PROPTEST_CASES` and `PROPTEST_RNG_SEED` say otherwise.
 ///
 /// # Errors
 /// The simplest failing case found; a name in `names` that no case compared; messages of the validation layer.
@@ -34,7 +38,7 @@ pub fn property(names: &[&str], cases: u32, test: impl Fn(&mut Draw<'_>) -> Outc
     let given = Config::default();
     let config = Config {
         cases: if std::env::var_os("PROPTEST_CASES").is_some() { given.cases } else { cases },
-        rng_seed: RngSeed::Fixed(20_260_822),
+        rng_seed: if given.rng_seed == RngSeed::Random { SEED } else { given.rng_seed },
         failure_persistence: None,
         max_shrink_iters: 400,
         ..given

@@ -10,7 +10,7 @@ use proptest::test_runner::TestCaseError;
 use crate::property::{Outcome, compared};
 
 /// How far an element may be from what the reference says: `absolute + peak · P + relative · |want|`, where P is
-/// the largest magnitude of the output. Integers and truth values are exact.
+/// the largest magnitude of the output. Integers may be `integer` off; truth values are exact.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
     /// Whatever the values.
@@ -19,13 +19,15 @@ pub struct Tolerance {
     pub peak: f64,
     /// Share of the element's own.
     pub relative: f64,
+    /// Of integers.
+    pub integer: f64,
 }
 
 impl Tolerance {
     /// Reassociated single-precision sums and what Vulkan allows `exp`, division and the inverse root.
-    pub const SINGLE: Self = Self { absolute: 0.0, peak: 1e-5, relative: 1e-4 };
+    pub const SINGLE: Self = Self { absolute: 0.0, peak: 1e-5, relative: 1e-4, integer: 0.0 };
     /// Not a bit off.
-    pub const EXACT: Self = Self { absolute: 0.0, peak: 0.0, relative: 0.0 };
+    pub const EXACT: Self = Self { absolute: 0.0, peak: 0.0, relative: 0.0, integer: 0.0 };
     /// What Vulkan allows `sin` and `cos`: 2⁻¹¹.
     pub const TRIGONOMETRIC: Self = Self { absolute: 5e-4, ..Self::SINGLE };
 
@@ -231,7 +233,8 @@ fn compare(got: &Arg, want: &Arg, tolerance: Tolerance) -> Result<(), String> {
     let tolerance = match want.dtype() {
         DType::Float16 => tolerance.halved(),
         dtype if dtype.is_float() => tolerance,
-        _ => Tolerance::EXACT,
+        DType::Bool => Tolerance::EXACT,
+        _ => Tolerance { absolute: tolerance.integer, ..Tolerance::EXACT },
     };
     let (got, want) = (got.floats(), want.floats());
     let peak = want.iter().filter(|x| x.is_finite()).fold(0.0f64, |peak, x| peak.max(x.abs()));

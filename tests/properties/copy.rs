@@ -458,7 +458,7 @@ fn signed(dim: usize, rank: usize, from_back: bool) -> i64 {
 #[test]
 fn chains_of_views() -> anyhow::Result<()> {
     for &name in STEPS {
-        property(&[name], 10, |draw| {
+        property(&[name], 15, |draw| {
             let (mut chain, first) = Chain::new(draw);
             for _ in 0..draw.below(3) {
                 let other = draw.pick(STEPS);
@@ -478,7 +478,7 @@ fn chains_of_views() -> anyhow::Result<()> {
 
 #[test]
 fn prepacked_constants() -> anyhow::Result<()> {
-    property(&["et_vk.prepack.default"], 8, |draw| {
+    property(&["et_vk.prepack.default"], 12, |draw| {
         let mut graph = GraphBuilder::new();
         let (dtype, dims) = (draw.pick(&[DType::Float32, DType::Float16, DType::Int8]), draw.dims(0, 4));
         let bytes = draw.tensor(dtype, &dims, WHOLE).to_le_bytes();

@@ -116,7 +116,7 @@ fn group_size(draw: &mut Draw<'_>, k: u32) -> u32 {
 #[test]
 fn four_bit_groups() -> anyhow::Result<()> {
     for &name in FOUR_BITS {
-        property(&[name], 24, |draw| {
+        property(&[name], 36, |draw| {
             let mut layer = Layer::new(draw, DEPTHS);
             let group = group_size(draw, layer.k);
             let dtype = layer.dtype;
@@ -135,7 +135,7 @@ const BETWEEN_CODES: Fill = Fill::Grid { low: -1.0 + 1.0 / 1024.0, high: 1.5, st
 
 #[test]
 fn four_bit_groups_and_quantised_rows() -> anyhow::Result<()> {
-    property(&[DYNAMIC], 24, |draw| {
+    property(&[DYNAMIC], 36, |draw| {
         let mut layer = Layer::new(draw, DEPTHS);
         let group = group_size(draw, layer.k);
         let (dtype, leading) = (layer.dtype, layer.leading.clone());
@@ -167,7 +167,7 @@ fn four_bit_groups_and_quantised_rows() -> anyhow::Result<()> {
 
 #[test]
 fn four_bits_and_one_scale_a_row() -> anyhow::Result<()> {
-    property(&[FOUR_BITS_A_ROW], 16, |draw| {
+    property(&[FOUR_BITS_A_ROW], 24, |draw| {
         let mut layer = Layer::new(draw, &[8, 2, 4, 6, 14, 36, 64, 130, 256]);
         let dtype = layer.dtype;
         let (x, id) = layer.x(draw, dtype, Fill::UNIT);
@@ -184,7 +184,7 @@ const ODD_DEPTHS: &[u32] = &[8, 1, 3, 4, 7, 16, 33, 64, 130, 257];
 #[test]
 fn eight_bits() -> anyhow::Result<()> {
     for &name in EIGHT_BITS {
-        property(&[name], 16, |draw| {
+        property(&[name], 24, |draw| {
             let mut layer = Layer::new(draw, ODD_DEPTHS);
             let dtype = layer.dtype;
             let (x, id) = layer.x(draw, dtype, Fill::UNIT);
@@ -216,7 +216,7 @@ fn static_arguments(draw: &mut Draw<'_>, layer: &mut Layer, step: f64, scales: F
 
 #[test]
 fn eight_bits_and_a_static_scale() -> anyhow::Result<()> {
-    property(&[STATIC], 16, |draw| {
+    property(&[STATIC], 24, |draw| {
         let mut layer = Layer::new(draw, ODD_DEPTHS);
         let dtype = layer.dtype;
         let (x, id) = if draw.once_in(2) {
@@ -235,7 +235,7 @@ fn eight_bits_and_a_static_scale() -> anyhow::Result<()> {
 #[test]
 fn eight_bit_codes_in_and_out() -> anyhow::Result<()> {
     for &name in CODES {
-        property(&[name], 16, |draw| {
+        property(&[name], 24, |draw| {
             let mut layer = Layer::new(draw, ODD_DEPTHS);
             let (x, id) = layer.x(draw, DType::Int8, SIGNED_BYTES);
             let mut args = vec![id];

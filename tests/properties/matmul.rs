@@ -95,12 +95,12 @@ impl Product {
 
 #[test]
 fn products_of_two_matrices() -> anyhow::Result<()> {
-    property(&["aten.mm.default"], 24, |draw| {
+    property(&["aten.mm.default"], 36, |draw| {
         let mut product = Product::new(draw);
         let args = vec![product.input(draw, &[M, K]), product.either(draw, &[K, N])];
         product.run(draw, "aten.mm.default", args, &[M, N])
     })?;
-    property(&["aten.bmm.default"], 24, |draw| {
+    property(&["aten.bmm.default"], 36, |draw| {
         let mut product = Product::new(draw);
         let args = vec![product.input(draw, &[Batch, M, K]), product.either(draw, &[Batch, K, N])];
         product.run(draw, "aten.bmm.default", args, &[Batch, M, N])
@@ -109,7 +109,7 @@ fn products_of_two_matrices() -> anyhow::Result<()> {
 
 #[test]
 fn products_with_an_addend() -> anyhow::Result<()> {
-    property(&["aten.addmm.default"], 24, |draw| {
+    property(&["aten.addmm.default"], 36, |draw| {
         let mut product = Product::new(draw);
         let own: &[Axis] = draw.pick(&[&[N][..], &[M, N], &[One, N], &[M, One], &[]]);
         let args =
@@ -123,7 +123,7 @@ fn products_with_an_addend() -> anyhow::Result<()> {
 
 #[test]
 fn linear_layers() -> anyhow::Result<()> {
-    property(&["aten.linear.default"], 32, |draw| {
+    property(&["aten.linear.default"], 48, |draw| {
         let mut product = Product::new(draw);
         let leading: &[Axis] = draw.pick(&[&[M][..], &[], &[Batch, M], &[One, M], &[Batch, One, M]]);
         let axes = |last: Axis| [leading, &[last]].concat();

@@ -62,7 +62,7 @@ fn run(draw: &mut Draw<'_>, graph: &GraphBuilder, bound: &[u32], x: &Source, oth
 #[test]
 fn root_mean_square() -> anyhow::Result<()> {
     for &name in RMS {
-        property(&[name], 20, |draw| {
+        property(&[name], 30, |draw| {
             let (bound, dtype) = (dims(draw), draw.float());
             let range = draw.pick(&[1.0, 0.01, 300.0, 6.0e4]);
             let mut graph = GraphBuilder::new();
@@ -90,7 +90,7 @@ fn root_mean_square() -> anyhow::Result<()> {
 #[test]
 fn mean_and_variance() -> anyhow::Result<()> {
     let name = "aten.native_layer_norm.default";
-    property(&[name], 20, |draw| {
+    property(&[name], 30, |draw| {
         let (bound, dtype) = (dims(draw), draw.float());
         let mut graph = GraphBuilder::new();
         let fill = Fill::Uniform { low: -1.0, high: draw.pick(&[3.0, 1.0, 300.0]) };

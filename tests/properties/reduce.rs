@@ -100,12 +100,12 @@ const TIES: Fill = Fill::Grid { low: -9.0, high: 9.0, step: 1.0 };
 #[test]
 fn sums_means_and_variances() -> anyhow::Result<()> {
     for &name in FLOAT {
-        property(&[name], 12, |draw| {
+        property(&[name], 18, |draw| {
             let dtype = draw.float();
             reduction(draw, name, (dtype, dtype), Fill::Uniform { low: -1.0, high: 3.0 }, 0)
         })?;
     }
-    property(&["aten.sum.dim_IntList"], 8, |draw| {
+    property(&["aten.sum.dim_IntList"], 12, |draw| {
         let dtype = draw.pick(&[DType::Int32, DType::Bool, DType::Int8]);
         reduction(draw, "aten.sum.dim_IntList", (dtype, DType::Int32), TIES, 0)
     })
@@ -114,7 +114,7 @@ fn sums_means_and_variances() -> anyhow::Result<()> {
 #[test]
 fn extrema_and_their_positions() -> anyhow::Result<()> {
     for &name in EXTREMA {
-        property(&[name], 12, |draw| {
+        property(&[name], 18, |draw| {
             let dtype = draw.pick(&[DType::Float32, DType::Int32, DType::Float16, DType::UInt8]);
             let fill =
                 if dtype == DType::UInt8 { Fill::Grid { low: 0.0, high: 250.0, step: 1.0 } } else { TIES };
@@ -122,7 +122,7 @@ fn extrema_and_their_positions() -> anyhow::Result<()> {
         })?;
     }
     for &name in POSITIONS {
-        property(&[name], 12, |draw| {
+        property(&[name], 18, |draw| {
             let dtypes =
                 (draw.pick(&[DType::Float32, DType::Int32]), draw.pick(&[DType::Int64, DType::Int32]));
             reduction(draw, name, dtypes, TIES, 1)

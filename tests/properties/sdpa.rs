@@ -241,7 +241,7 @@ const ANY_MASK: &[usize] = &[0, 2, 3, 4];
 #[test]
 fn caches_written_and_read() -> anyhow::Result<()> {
     for &name in CACHED {
-        property(&[name], 20, |draw| {
+        property(&[name], 40, |draw| {
             let mut attention = Attention::new(draw);
             let (q, k) = (attention.rows(draw, false), attention.rows(draw, true));
             let v = attention.rows(draw, true);
@@ -273,7 +273,7 @@ fn caches_written_and_read() -> anyhow::Result<()> {
 
 #[test]
 fn two_layers_share_caches() -> anyhow::Result<()> {
-    property(&["sdpa_with_kv_cache.default"], 10, |draw| {
+    property(&["sdpa_with_kv_cache.default"], 20, |draw| {
         let mut attention = Attention::new(draw);
         let (q, k) = (attention.rows(draw, false), attention.rows(draw, true));
         let v = attention.rows(draw, true);
@@ -303,7 +303,7 @@ fn two_layers_share_caches() -> anyhow::Result<()> {
 #[test]
 fn caches_written_by_calls_of_their_own() -> anyhow::Result<()> {
     for (&update, &read) in UPDATE.iter().zip(CUSTOM) {
-        property(&[update, read], 12, |draw| {
+        property(&[update, read], 24, |draw| {
             let mut attention = Attention::new(draw);
             let q = attention.rows(draw, false);
             let mut caches = Vec::new();
@@ -354,7 +354,7 @@ fn input_caches(attention: &mut Attention) -> [ValueId; 2] {
 #[test]
 fn tensors_read_as_caches() -> anyhow::Result<()> {
     for &name in CUSTOM {
-        property(&[name], 10, |draw| {
+        property(&[name], 20, |draw| {
             let mut attention = Attention::new(draw);
             let q = attention.rows(draw, false);
             let caches = input_caches(&mut attention);
@@ -386,7 +386,7 @@ fn gemma(draw: &mut Draw<'_>, mut attention: Attention, name: &str, mut args: Ve
 #[test]
 fn gemma_with_caches() -> anyhow::Result<()> {
     for &name in GEMMA_CACHED {
-        property(&[name], 14, |draw| {
+        property(&[name], 28, |draw| {
             let mut attention = Attention::new(draw);
             let (q, k) = (attention.rows(draw, false), attention.rows(draw, true));
             let v = attention.rows(draw, true);
@@ -400,7 +400,7 @@ fn gemma_with_caches() -> anyhow::Result<()> {
 #[test]
 fn gemma_over_tensors() -> anyhow::Result<()> {
     for &name in GEMMA_CUSTOM {
-        property(&[name], 10, |draw| {
+        property(&[name], 20, |draw| {
             let mut attention = Attention::new(draw);
             let q = attention.rows(draw, false);
             let caches = input_caches(&mut attention);
@@ -412,7 +412,7 @@ fn gemma_over_tensors() -> anyhow::Result<()> {
 
 #[test]
 fn attention_without_a_cache() -> anyhow::Result<()> {
-    property(&[PLAIN], 24, |draw| {
+    property(&[PLAIN], 48, |draw| {
         let mut graph = GraphBuilder::new();
         let (batch, heads, dtype) = (draw.between(1, 2), draw.between(1, 4), draw.float());
         let (rows, length) = (draw.pick(&[3, 1, 5, 9, 33, 66]), draw.pick(&[3, 1, 8, 17, 64, 130, 300]));

@@ -1,19 +1,23 @@
 //! Typed kernel table, embedded SPIR-V and tile choice. Makes no GPU call.
 
+pub mod conv;
 pub mod copy;
 pub mod embedding_q4;
 pub mod fill;
 pub mod gather;
 mod geometry;
+pub mod grid_priors;
 mod launch;
 pub mod linear_q;
 pub mod map;
 pub mod matmul;
 pub mod norm;
 mod operations;
+pub mod pool;
 mod push;
 pub mod qparams;
 pub mod reduce;
+pub mod resample;
 pub mod rope;
 pub mod sdpa;
 pub mod softmax;

@@ -2,6 +2,54 @@
 
 use crate::{Family, Shader};
 
+/// The modules of family `conv`.
+pub static CONV: Family = Family {
+    plain: Shader {
+        name: "conv",
+        spirv: include_bytes!("../spirv/conv.spv"),
+        bindings: 6,
+        push_words: 27,
+    },
+    middle: None,
+    full: None,
+};
+
+/// The modules of family `conv_direct`.
+pub static CONV_DIRECT: Family = Family {
+    plain: Shader {
+        name: "conv_direct",
+        spirv: include_bytes!("../spirv/conv_direct.spv"),
+        bindings: 6,
+        push_words: 27,
+    },
+    middle: None,
+    full: None,
+};
+
+/// The modules of family `conv_direct_int8`.
+pub static CONV_DIRECT_INT8: Family = Family {
+    plain: Shader {
+        name: "conv_direct_int8",
+        spirv: include_bytes!("../spirv/conv_direct_int8.spv"),
+        bindings: 6,
+        push_words: 27,
+    },
+    middle: None,
+    full: None,
+};
+
+/// The modules of family `conv_int8`.
+pub static CONV_INT8: Family = Family {
+    plain: Shader {
+        name: "conv_int8",
+        spirv: include_bytes!("../spirv/conv_int8.spv"),
+        bindings: 6,
+        push_words: 27,
+    },
+    middle: None,
+    full: None,
+};
+
 /// The modules of family `copy`.
 pub static COPY: Family = Family {
     plain: Shader {
@@ -45,6 +93,18 @@ pub static GATHER: Family = Family {
         spirv: include_bytes!("../spirv/gather.spv"),
         bindings: 5,
         push_words: 28,
+    },
+    middle: None,
+    full: None,
+};
+
+/// The modules of family `grid_priors`.
+pub static GRID_PRIORS: Family = Family {
+    plain: Shader {
+        name: "grid_priors",
+        spirv: include_bytes!("../spirv/grid_priors.spv"),
+        bindings: 1,
+        push_words: 4,
     },
     middle: None,
     full: None,
@@ -173,6 +233,18 @@ pub static NORM: Family = Family {
     full: None,
 };
 
+/// The modules of family `pool`.
+pub static POOL: Family = Family {
+    plain: Shader {
+        name: "pool",
+        spirv: include_bytes!("../spirv/pool.spv"),
+        bindings: 4,
+        push_words: 16,
+    },
+    middle: None,
+    full: None,
+};
+
 /// The modules of family `qparams`.
 pub static QPARAMS: Family = Family {
     plain: Shader {
@@ -192,6 +264,18 @@ pub static REDUCE: Family = Family {
         spirv: include_bytes!("../spirv/reduce.spv"),
         bindings: 3,
         push_words: 27,
+    },
+    middle: None,
+    full: None,
+};
+
+/// The modules of family `resample`.
+pub static RESAMPLE: Family = Family {
+    plain: Shader {
+        name: "resample",
+        spirv: include_bytes!("../spirv/resample.spv"),
+        bindings: 4,
+        push_words: 12,
     },
     middle: None,
     full: None,
@@ -247,10 +331,15 @@ pub static SOFTMAX: Family = Family {
 
 /// Every family by name.
 pub static FAMILIES: &[(&str, &Family)] = &[
+    ("conv", &CONV),
+    ("conv_direct", &CONV_DIRECT),
+    ("conv_direct_int8", &CONV_DIRECT_INT8),
+    ("conv_int8", &CONV_INT8),
     ("copy", &COPY),
     ("embedding_q4", &EMBEDDING_Q4),
     ("fill", &FILL),
     ("gather", &GATHER),
+    ("grid_priors", &GRID_PRIORS),
     ("linear_q", &LINEAR_Q),
     ("linear_q_rows", &LINEAR_Q_ROWS),
     ("map", &MAP),
@@ -260,8 +349,10 @@ pub static FAMILIES: &[(&str, &Family)] = &[
     ("matmul", &MATMUL),
     ("matmul_rows", &MATMUL_ROWS),
     ("norm", &NORM),
+    ("pool", &POOL),
     ("qparams", &QPARAMS),
     ("reduce", &REDUCE),
+    ("resample", &RESAMPLE),
     ("rope", &ROPE),
     ("sdpa", &SDPA),
     ("sdpa_combine", &SDPA_COMBINE),

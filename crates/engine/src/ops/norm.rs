@@ -1,14 +1,15 @@
 //! Normalisation of rows.
 
-use etvk_kernels::Dims;
+use etvk_kernels::map::MapOp;
 use etvk_kernels::norm::{self, NormOp};
+use etvk_kernels::{Dims, Strided};
 use etvk_vkgraph::DType;
 
 use super::call::{Call, Result as Lowered};
-use super::{Kind, Op, OutSizes};
+use super::{Kind, Op, OutSizes, map};
 use crate::error::{Error, Fault};
 use crate::host::{Shapes, shape_fault};
-use crate::ir::{Node, TensorId};
+use crate::ir::{Index, Node, TensorId, View};
 use crate::record::{Bind, Record};
 
 /// Normalises the last dimension of x. Inputs: x, (weight), (bias). Outputs: result, (mean, rstd).
@@ -27,6 +28,27 @@ impl Norm {
         let weight = if self.weight { rest.next() } else { None };
         let bias = if self.bias { rest.next() } else { None };
         (weight, bias)
+    }
+
+    /// Records the normalisation of `x`'s rows.
+    fn launch(&self, op: NormOp, node: &Node, x: &Strided, record: &mut Record<'_>) -> Result<(), Error> {
+        let op = norm::Norm { op, eps: self.eps, weight: self.weight, bias: self.bias, stats: self.stats };
+        let launch = norm::norm(&op, x, record.limits);
+        let launch = launch.map_err(|unsupported| record.unsupported(node, &unsupported))?;
+        let (weight, bias) = self.operands(node);
+        let optional = |id: Option<TensorId>| id.map_or(Bind::Absent, Bind::Read);
+        // Absent statistics are bound to the result: the module declares them writable.
+        let output = |i: usize| Bind::Write(node.outputs[if i < node.outputs.len() { i } else { 0 }]);
+        let binds = [
+            Bind::Read(node.inputs[0]),
+            optional(weight),
+            optional(bias),
+            output(0),
+            output(1),
+            output(2),
+            Bind::Dynamic,
+        ];
+        record.launch(&launch, &binds)
     }
 }
 
@@ -50,29 +72,47 @@ impl Kind for Norm {
     }
 
     fn record(&self, node: &Node, record: &mut Record<'_>) -> Result<(), Error> {
-        let op = norm::Norm {
-            op: self.op,
-            eps: self.eps,
-            weight: self.weight,
-            bias: self.bias,
-            stats: self.stats,
-        };
-        let launch = norm::norm(&op, record.layout(node.inputs[0]), record.limits);
-        let launch = launch.map_err(|unsupported| record.unsupported(node, &unsupported))?;
-        let (weight, bias) = self.operands(node);
-        let optional = |id: Option<TensorId>| id.map_or(Bind::Absent, Bind::Read);
-        // Absent statistics are bound to the result: the module declares them writable.
-        let output = |i: usize| Bind::Write(node.outputs[if i < node.outputs.len() { i } else { 0 }]);
-        let binds = [
-            Bind::Read(node.inputs[0]),
-            optional(weight),
-            optional(bias),
-            output(0),
-            output(1),
-            output(2),
-            Bind::Dynamic,
-        ];
-        record.launch(&launch, &binds)
+        self.launch(self.op, node, record.layout(node.inputs[0]), record)
+    }
+}
+
+/// Normalises the channels of each group together. Inputs: x \[N, C, …\] (contiguous), (weight), (bias), one a channel.
+/// Outputs: result, (mean, rstd, one a group).
+#[derive(Clone, Debug)]
+pub struct GroupNorm {
+    pub(crate) groups: u32,
+    /// `op` is not used: the elements of a channel are known at every execution.
+    pub(crate) norm: Norm,
+}
+
+impl Kind for GroupNorm {
+    fn infer(&self, node: &Node, shapes: &Shapes<'_>) -> Result<OutSizes, Fault> {
+        let x = shapes.sizes(node.inputs[0]);
+        let &[batch, channels, ..] = x else { return Err(shape_fault("normalised tensor", &[1, 1], x)) };
+        if !channels.is_multiple_of(self.groups) {
+            return Err(shape_fault("channels in groups of a normalisation", &[self.groups], &[channels]));
+        }
+        let (weight, bias) = self.norm.operands(node);
+        for operand in [weight, bias].into_iter().flatten() {
+            let sizes = shapes.sizes(operand);
+            if sizes.iter().product::<u32>() != channels {
+                return Err(shape_fault("weight of a normalisation", &[channels], sizes));
+            }
+        }
+        let stats = Dims::from_iter([batch, self.groups]);
+        let all = [x.iter().copied().collect(), stats.clone(), stats];
+        Ok(all.into_iter().take(node.outputs.len()).collect())
+    }
+
+    fn record(&self, node: &Node, record: &mut Record<'_>) -> Result<(), Error> {
+        let from = record.layout(node.inputs[0]);
+        let &[batch, channels, ref spatial @ ..] = from.sizes.as_slice() else { return Ok(()) };
+        let area = spatial.iter().product::<u32>();
+        let sizes = Dims::from_iter([batch * self.groups, channels / self.groups * area]);
+        let strides = etvk_kernels::contiguous_strides(&sizes);
+        let x = Strided { sizes, strides, ..from.clone() };
+        let op = NormOp::Group { groups: self.groups, area };
+        self.norm.launch(op, node, &x, record)
     }
 }
 
@@ -129,14 +169,7 @@ pub(super) fn layer_norm(call: &mut Call<'_, '_>) -> Lowered<()> {
     one_dimension(call)?;
     let x = call.float_tensor(0)?;
     let mut inputs = vec![normalisable(call, x)];
-    let mut present = [false; 2];
-    for (slot, present) in [2, 3].into_iter().zip(&mut present) {
-        if let Some(operand) = call.optional_tensor(slot)? {
-            let operand = call.floats(operand);
-            inputs.push(call.builder.dense(operand));
-            *present = true;
-        }
-    }
+    let present = affine(call, [2, 3], &mut inputs)?;
     #[expect(clippy::cast_possible_truncation, reason = "device arithmetic is single precision")]
     let eps = call.float(4)? as f32;
     let bound = call.builder.program.tensor(x).bound.to_vec();
@@ -164,9 +197,99 @@ pub(super) fn layer_norm(call: &mut Call<'_, '_>) -> Lowered<()> {
             result
         } else {
             let dim = leading.len();
-            call.builder.view(result, crate::ir::View::Unsqueeze { dim }, &info.dims)?
+            call.builder.view(result, View::Unsqueeze { dim }, &info.dims)?
         };
         call.builder.bind(target, info, result)?;
     }
     Ok(())
+}
+
+/// Weight and bias in two slots, dense, added to `inputs`; which of them are there.
+fn affine(call: &mut Call<'_, '_>, slots: [usize; 2], inputs: &mut Vec<TensorId>) -> Lowered<[bool; 2]> {
+    let mut present = [false; 2];
+    for (slot, present) in slots.into_iter().zip(&mut present) {
+        if let Some(operand) = call.optional_tensor(slot)? {
+            let operand = call.floats(operand);
+            inputs.push(call.builder.dense(operand));
+            *present = true;
+        }
+    }
+    Ok(present)
+}
+
+/// `aten.native_group_norm.default [x, weight, bias, N, C, HxW, group, eps, outs]`: result, mean, rstd.
+pub(super) fn group_norm(call: &mut Call<'_, '_>) -> Lowered<()> {
+    call.arity(&[9], "9")?;
+    let x = call.float_tensor(0)?;
+    let mut inputs = vec![call.builder.contiguous(x)];
+    let [weight, bias] = affine(call, [1, 2], &mut inputs)?;
+    let groups = super::linear_q::positive(call, 6, "group")?;
+    #[expect(clippy::cast_possible_truncation, reason = "device arithmetic is single precision")]
+    let eps = call.float(7)? as f32;
+    let infos = call.list_infos(8)?;
+    // Unused statistics may be declared with dims [0].
+    let stats = infos.len() == 3 && infos[1..].iter().all(|info| info.dims.len() == 2);
+    let op = Norm { op: NormOp::Layer, eps, weight, bias, stats };
+    let outputs: Vec<(DType, &[u32])> = infos
+        .iter()
+        .take(if stats { 3 } else { 1 })
+        .map(|info| (DType::Float32, info.dims.as_slice()))
+        .collect();
+    let op = Op::GroupNorm(GroupNorm { groups, norm: op });
+    let results = call.builder.node_outputs(op, inputs, &outputs);
+    bind_first(call, 8, &results)
+}
+
+/// Makes tensors the first items of the output list in `slot`; further items that are declared empty stay so.
+fn bind_first(call: &mut Call<'_, '_>, slot: usize, results: &[TensorId]) -> Lowered<()> {
+    let mut all = results.to_vec();
+    for info in call.list_infos(slot)?.into_iter().skip(results.len()) {
+        let nothing = call.builder.literal(info.dtype, 0);
+        let sizes = info.dims.iter().map(|&size| Index::Const(i64::from(size))).collect();
+        all.push(call.builder.view(nothing, View::Expand(sizes), &info.dims)?);
+    }
+    call.bind_list(slot, &all)
+}
+
+/// `aten._native_batch_norm_legit_no_training.default
+/// [x, weight, bias, running_mean, running_var, momentum, eps, outs]`: result and two empty tensors.
+///
+/// out = x · a + (bias − mean · a) with a = weight / √(var + eps), one of each a channel.
+pub(super) fn batch_norm(call: &mut Call<'_, '_>) -> Lowered<()> {
+    call.arity(&[8], "8")?;
+    let x = call.float_tensor(0)?;
+    let rank = call.rank(x);
+    let (variance, mean) = (call.float_tensor(4)?, call.float_tensor(3)?);
+    let eps = call.builder.literal(DType::Float32, map::word(call.float(6)?));
+    let plus = [map::word(1.0), 0];
+    let variance = map::inner(call, MapOp::AddF, plus, vec![variance, eps], DType::Float32)?;
+    let mut factor = map::inner(call, MapOp::Rsqrt, [0; 2], vec![variance], DType::Float32)?;
+    if let Some(weight) = call.optional_tensor(1)? {
+        let weight = call.floats(weight);
+        factor = map::inner(call, MapOp::MulF, plus, vec![factor, weight], DType::Float32)?;
+    }
+    let shift = map::inner(call, MapOp::MulF, plus, vec![mean, factor], DType::Float32)?;
+    let shift = match call.optional_tensor(2)? {
+        Some(bias) => {
+            let bias = call.floats(bias);
+            map::inner(call, MapOp::SubF, plus, vec![bias, shift], DType::Float32)?
+        }
+        None => map::inner(call, MapOp::NegF, [0; 2], vec![shift], DType::Float32)?,
+    };
+    let (factor, shift) = (per_channel(call, factor, rank)?, per_channel(call, shift, rank)?);
+    let scaled = map::inner(call, MapOp::MulF, plus, vec![x, factor], DType::Float32)?;
+    let result = map::inner(call, MapOp::AddF, plus, vec![scaled, shift], DType::Float32)?;
+    bind_first(call, 7, &[result])
+}
+
+/// A vector as \[C, 1, …\], which broadcasts along the channels of a tensor of rank `rank`.
+fn per_channel(call: &mut Call<'_, '_>, id: TensorId, rank: usize) -> Lowered<TensorId> {
+    let mut bound: Vec<u32> = call.builder.program.tensor(id).bound.to_vec();
+    if bound.len() != 1 || rank < 2 {
+        return Err(shape_fault("statistics of a batch normalisation", &[1], &bound));
+    }
+    let mut sizes = vec![Index::Const(-1)];
+    sizes.resize(rank - 1, Index::Const(1));
+    bound.resize(rank - 1, 1);
+    call.builder.view(id, View::Reshape(sizes), &bound)
 }

@@ -132,6 +132,22 @@ impl Twin {
         Ok(())
     }
 
+    /// Executes in both once and compares: for graphs of which every execution changes what they keep.
+    ///
+    /// # Errors
+    /// As [`Twin::run`].
+    pub fn advance(&mut self, inputs: &[Arg], tolerance: Tolerance) -> Outcome {
+        let text = self.case(inputs);
+        let want = self.interpreter.execute(inputs).map_err(|error| fail("reference", &error, &text))?;
+        let got = self.execute(inputs).map_err(|error| fail("engine", &error, &text))?;
+        for (index, (got, want)) in got.iter().zip(&want).enumerate() {
+            compare(got, want, tolerance)
+                .map_err(|difference| TestCaseError::fail(format!("output {index}: {difference}\n{text}")))?;
+        }
+        compared(self.interpreter.graph().calls.iter().map(|call| call.name.as_str()));
+        Ok(())
+    }
+
     /// Executes in both, which must refuse.
     ///
     /// # Errors

@@ -12,10 +12,11 @@ const CUSTOM: &[&str] = &["custom_sdpa.default", "llama.custom_sdpa.default"];
 const GEMMA_CACHED: &[&str] = &["et_vk.gemma_sdpa_with_kv_cache.default", "gemma_sdpa_with_kv_cache.default"];
 const GEMMA_CUSTOM: &[&str] = &["et_vk.gemma_custom_sdpa.default", "gemma_custom_sdpa.default"];
 const PLAIN: &str = "et_vk.sdpa.default";
+const WEIGHTS: &str = "testing.compute_attn_weight_with_kv_cache.default";
 
 /// Every operator these properties compare.
 pub(crate) fn names() -> Vec<&'static str> {
-    [CACHED, UPDATE, CUSTOM, GEMMA_CACHED, GEMMA_CUSTOM, &[PLAIN]].concat()
+    [CACHED, UPDATE, CUSTOM, GEMMA_CACHED, GEMMA_CUSTOM, &[PLAIN, WEIGHTS]].concat()
 }
 
 /// Sizes of an attention over a cache.
@@ -269,6 +270,29 @@ fn caches_written_and_read() -> anyhow::Result<()> {
         })?;
     }
     Ok(())
+}
+
+#[test]
+fn weights_of_the_values() -> anyhow::Result<()> {
+    property(&[WEIGHTS], 24, |draw| {
+        let mut attention = Attention::new(draw);
+        let (q, k) = (attention.rows(draw, false), attention.rows(draw, true));
+        let v = attention.rows(draw, true);
+        let caches = [attention.cache(draw), attention.cache(draw)];
+        let length = attention.graph.int(1);
+        let (mask, _) = attention.mask(draw, &[0]);
+        let (dropout, causal) = (attention.graph.null(), attention.causal(draw));
+        let scale = attention.scale(draw);
+        let sizes = attention.sizes;
+        let four = |size: u32| size.next_multiple_of(4);
+        let dims = [sizes.batch, sizes.heads, four(sizes.queries), four(sizes.capacity)];
+        let out = result(&mut attention.graph, attention.dtype, &dims);
+        let args =
+            [q, k, v, caches[0], caches[1], attention.start, length, mask, dropout, causal, scale, out];
+        attention.graph.call(WEIGHTS, &args);
+        attention.graph.outputs(&[out]);
+        attention.run(draw)
+    })
 }
 
 #[test]

@@ -6,9 +6,17 @@ use etvk_vkgraph::{DType, GraphBuilder, ValueId};
 
 const ARITHMETIC: &[&str] = &["add", "sub", "mul", "floordiv"];
 
+const COMPARISONS: &[&str] = &["eq", "ge", "gt", "le", "lt"];
+const ASSERTIONS: &[&str] = &[
+    "_assert_scalar.default",
+    "aten._assert_scalar.default",
+    "aten.sym_constrain_range_for_size.default",
+    "sym_constrain_range_for_size.default",
+];
+
 /// Every operator these properties compare.
 pub(crate) fn names() -> Vec<&'static str> {
-    [ARITHMETIC, &["et_vk.select_as_symint.default", "sym_size.int"]].concat()
+    [ARITHMETIC, COMPARISONS, ASSERTIONS, &["et_vk.select_as_symint.default", "sym_size.int"]].concat()
 }
 
 /// A chain of arithmetic on `ints`, with `name` among it.
@@ -94,4 +102,34 @@ fn elements_of_inputs_move_slices() -> anyhow::Result<()> {
         }
         Ok(())
     })
+}
+
+#[test]
+fn comparisons_and_what_asserts_them() -> anyhow::Result<()> {
+    let pairs = COMPARISONS.iter().zip(ASSERTIONS.iter().cycle());
+    for (&name, &assertion) in pairs {
+        property(&[name, assertion], 6, |draw| {
+            let mut graph = GraphBuilder::new();
+            let (a, out) = (graph.sym_int_input(), graph.sym_int());
+            let literal = draw.once_in(2);
+            let b = if literal { graph.int(3) } else { graph.sym_int_input() };
+            graph.call(name, &[a, b, out]);
+            let (message, null) = (graph.string("a = b"), graph.null());
+            graph.call(assertion, &[out, message, null]);
+            let x = graph.input(DType::Float32, &[2]);
+            let y = graph.tensor(DType::Float32, &[2]);
+            graph.call("aten.neg.default", &[x, y]);
+            graph.outputs(&[out, y]);
+            let mut twin = Twin::new(&graph)?;
+            for _ in 0..4 {
+                let mut inputs: Vec<Arg> = (0..if literal { 1 } else { 2 })
+                    .map(|_| Arg::Int(i64::from(draw.between(2, 4))))
+                    .collect();
+                inputs.push(Arg::Tensor(draw.tensor(DType::Float32, &[2], Fill::UNIT)));
+                twin.run(&inputs, Tolerance::EXACT)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
 }

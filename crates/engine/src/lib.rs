@@ -26,5 +26,5 @@ pub use executor::{Counters, Executor, LoadOptions, Mark, Phase, Timing};
 pub use inputs::{Input, PortInfo};
 pub use ir::Program;
 pub use lower::lower;
-pub use ops::{OPERATORS, Operator};
+pub use ops::{OPERATORS, Operator, Release};
 pub use weights::Progress;

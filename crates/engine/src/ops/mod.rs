@@ -19,6 +19,7 @@ mod pool;
 mod qparams;
 mod quantize;
 mod reduce;
+mod release;
 mod repeat;
 mod resample;
 mod rope;
@@ -40,6 +41,7 @@ use crate::record::Record;
 pub(crate) use call::{Call, Result as LowerResult};
 pub(crate) use copy::{copy_op, state_write};
 pub(crate) use map::cast;
+pub use release::Release;
 pub(crate) use table::find;
 pub use table::{OPERATORS, Operator};
 

@@ -5,9 +5,17 @@
 // Binding 2  scales  words or halves [K / group_size, ⌈N⌉4]
 // Binding 3  bias    f32 [N]; any buffer without HAS_BIAS
 // Binding 4  out     f32, rows of out_row elements, from column first_n
-// The weight is dequantised into shared memory. Tier: plain.
+// The weight is dequantised into shared memory. Tiers: plain; full multiplies 16×16 cooperative matrices of halves with
+// f32 sums (linear_q_matrix.glsl), for x that may be rounded to half.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#ifdef MATRIX
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#endif
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 7) const uint TILE_M = 64;
@@ -15,6 +23,9 @@ layout(constant_id = 8) const uint TILE_N = 64;
 
 #include "include/linear_q.glsl"
 #include "include/flat.glsl"
+#ifdef MATRIX
+#include "include/linear_q_matrix.glsl"
+#else
 #include "include/tile.glsl"
 
 void main() {
@@ -69,3 +80,4 @@ void main() {
         }
     }
 }
+#endif

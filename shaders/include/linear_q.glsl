@@ -16,7 +16,7 @@ layout(constant_id = 5) const bool ALIGNED = true;
 // x can be read four at a time: K, its rows and its offset are multiples of 8, 4 and 4.
 layout(constant_id = 6) const bool X_VEC4 = true;
 // Eight neighbouring k, from a multiple of eight, always share a scale.
-const bool WHOLE_GROUPS = GROUP == 0u || GROUP % 8u == 0u;
+const bool WHOLE_GROUPS = GROUP % 8u == 0u;
 
 layout(std430, set = 0, binding = 0) readonly buffer X { float x[]; };
 layout(std430, set = 0, binding = 0) readonly buffer X4 { vec4 x4[]; };
@@ -58,6 +58,15 @@ vec4 signed_bytes(uint word) {
     return vec4(bitfieldExtract(w, 0, 8), bitfieldExtract(w, 8, 8), bitfieldExtract(w, 16, 8), w >> 24);
 }
 
+// The eight codes of a word.
+void split_codes(uint word, out vec4 low, out vec4 high) {
+    if (FORMAT == Q4_HIGH) word = ((word & 0x0F0F0F0Fu) << 4) | ((word >> 4) & 0x0F0F0F0Fu);
+    // Flipping the top bit of code + 8 gives the code in two's complement.
+    int w = int(word ^ 0x88888888u);
+    low = vec4(bitfieldExtract(w, 0, 4), bitfieldExtract(w, 4, 4), bitfieldExtract(w, 8, 4), bitfieldExtract(w, 12, 4));
+    high = vec4(bitfieldExtract(w, 16, 4), bitfieldExtract(w, 20, 4), bitfieldExtract(w, 24, 4), w >> 28);
+}
+
 // The codes of weight row `n` at k = 8·octet … 8·octet + 7, without their scales.
 void load_codes(uint n, uint octet, out vec4 low, out vec4 high) {
     uint row = weight_offset + n * row_bytes;
@@ -66,12 +75,7 @@ void load_codes(uint n, uint octet, out vec4 low, out vec4 high) {
         high = signed_bytes(weight_word(row + octet * 8u + 4u));
         return;
     }
-    uint word = weight_word(row + octet * 4u);
-    if (FORMAT == Q4_HIGH) word = ((word & 0x0F0F0F0Fu) << 4) | ((word >> 4) & 0x0F0F0F0Fu);
-    // Flipping the top bit of code + 8 gives the code in two's complement.
-    int w = int(word ^ 0x88888888u);
-    low = vec4(bitfieldExtract(w, 0, 4), bitfieldExtract(w, 4, 4), bitfieldExtract(w, 8, 4), bitfieldExtract(w, 12, 4));
-    high = vec4(bitfieldExtract(w, 16, 4), bitfieldExtract(w, 20, 4), bitfieldExtract(w, 24, 4), w >> 28);
+    split_codes(weight_word(row + octet * 4u), low, high);
 }
 
 float scale_at(uint n, uint k) {

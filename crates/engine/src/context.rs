@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use etvk_kernels::{Limits, Tier};
-use etvk_vulkan::{Capabilities, Device};
+use etvk_vulkan::{Capabilities, ComponentType, CooperativeMatrix, Device, MatrixScope};
 
 use crate::record::Pipelines;
 use crate::weights::WeightStore;
@@ -78,6 +78,25 @@ fn limits(caps: &Capabilities) -> Limits {
         max_shared_bytes: caps.max_shared_memory,
         max_groups: caps.max_workgroup_count,
         subgroup_size: caps.subgroup_size.max(1),
-        tier: if middle { Tier::Middle } else { Tier::Plain },
+        tier: match (middle, middle && has_matrices(caps)) {
+            (_, true) => Tier::Full,
+            (true, false) => Tier::Middle,
+            (false, false) => Tier::Plain,
+        },
     }
+}
+
+/// Whether subgroups of 32 multiply 16×16 matrices of halves into sums of floats.
+fn has_matrices(caps: &Capabilities) -> bool {
+    let fits = |matrix: &CooperativeMatrix| {
+        (matrix.m, matrix.n, matrix.k) == (16, 16, 16)
+            && (matrix.a, matrix.b) == (ComponentType::F16, ComponentType::F16)
+            && (matrix.c, matrix.result) == (ComponentType::F32, ComponentType::F32)
+            && matrix.scope == MatrixScope::Subgroup
+    };
+    caps.features.cooperative_matrix
+        && caps.features.vulkan_memory_model
+        && caps.subgroup_size == 32
+        && caps.max_shared_memory >= 48 << 10
+        && caps.cooperative_matrix.iter().any(fits)
 }

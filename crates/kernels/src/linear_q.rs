@@ -3,7 +3,7 @@
 use crate::matmul::tile;
 use crate::push::Push;
 use crate::table::{LINEAR_Q, LINEAR_Q_ROWS};
-use crate::{Launch, Limits, Storage};
+use crate::{Launch, Limits, Storage, Tier};
 
 /// Most rows of x that [`LINEAR_Q_ROWS`] serves.
 const FEW_ROWS: u32 = 8;
@@ -53,9 +53,27 @@ pub struct LinearQ {
     pub first_column: u32,
     /// Elements of a row of out: N unless a weight is bound part by part.
     pub out_row: u32,
+    /// Whether x and the weights may be rounded to halves, which matrix hardware wants.
+    pub halves: bool,
 }
 
 impl LinearQ {
+    /// Whether the product can run on cooperative matrices: whole steps of 32 along K, whole words of 4-bit codes, at
+    /// least one tile of aligned rows.
+    fn suits_matrices(&self) -> bool {
+        let aligned =
+            [self.x_row, self.x_offset, self.row_bytes, self.weight_offset, self.out_row, self.first_column];
+        self.halves
+            && !self.bias
+            && self.format == CodeFormat::Q4LowFirst
+            && self.scale_storage == Storage::Half
+            && self.depth.is_multiple_of(32)
+            && self.group_size.unwrap_or(0).is_multiple_of(8)
+            && aligned.iter().all(|number| number.is_multiple_of(4))
+            && self.rows >= 32
+            && self.columns >= 64
+    }
+
     /// Specialisation constants 1–6, which both kernels share.
     fn common(&self) -> [u32; 6] {
         let group = self.group_size.filter(|&group| group < self.depth).unwrap_or(0);
@@ -87,11 +105,27 @@ pub fn linear_q(op: &LinearQ, limits: &Limits) -> Launch {
         let specialization = [threads, format, storage, bias, group, aligned, vectors, rows, columns];
         return push.launch(LINEAR_Q_ROWS.pick(limits.tier), &specialization, groups, limits);
     }
-    let (tile_m, tile_n) = tile(op.rows, op.columns, 1, limits);
+    let matrix = limits.tier >= Tier::Full && op.suits_matrices();
+    let tier = if matrix { Tier::Full } else { limits.tier.min(Tier::Middle) };
+    let (tile_m, tile_n) = if matrix { matrix_tile(op) } else { tile(op.rows, op.columns, 1, limits) };
     let groups = u64::from(op.rows.div_ceil(tile_m)) * u64::from(op.columns.div_ceil(tile_n));
-    let threads = tile_m * tile_n / 16;
+    // A subgroup of 32 makes 32×64 elements of a matrix tile, an invocation 4×4 of a plain one.
+    let threads = tile_m * tile_n / if matrix { 64 } else { 16 };
     let specialization = [threads, format, storage, bias, group, aligned, vectors, tile_m, tile_n];
-    push.launch(LINEAR_Q.pick(limits.tier), &specialization, groups, limits)
+    push.launch(LINEAR_Q.pick(tier), &specialization, groups, limits)
+}
+
+/// The tile of a product on matrices, never larger than the product: a large one where it still gives every
+/// multiprocessor of a large device more than one workgroup.
+fn matrix_tile(op: &LinearQ) -> (u32, u32) {
+    const ENOUGH_GROUPS: u64 = 200;
+    let groups = |m: u32, n: u32| u64::from(op.rows.div_ceil(m)) * u64::from(op.columns.div_ceil(n));
+    match (op.rows, op.columns) {
+        (128.., 128..) if groups(128, 128) >= ENOUGH_GROUPS => (128, 128),
+        (64.., 128..) => (64, 128),
+        (64.., _) => (64, 64),
+        _ => (32, 64),
+    }
 }
 
 /// Invocations of a workgroup, and the rows of x and columns it makes. Few columns go one to a workgroup, so that
@@ -135,6 +169,7 @@ mod tests {
             bias: false,
             first_column: 0,
             out_row: columns,
+            halves: false,
         }
     }
 

@@ -119,7 +119,12 @@ pub static LINEAR_Q: Family = Family {
         push_words: 11,
     },
     middle: None,
-    full: None,
+    full: Some(Shader {
+        name: "linear_q.full",
+        spirv: include_bytes!("../spirv/linear_q.full.spv"),
+        bindings: 5,
+        push_words: 11,
+    }),
 };
 
 /// The modules of family `linear_q_rows`.

@@ -32,6 +32,8 @@ pub struct LinearQ {
     /// Groups that have scales.
     pub(crate) groups: u32,
     pub(crate) bias: bool,
+    /// The payload stores x as halves, so that x and the weights may be rounded to them.
+    pub(crate) halves: bool,
 }
 
 impl Kind for LinearQ {
@@ -75,6 +77,7 @@ impl Kind for LinearQ {
             bias: self.bias,
             first_column: 0,
             out_row: self.columns,
+            halves: self.halves,
         };
         let launch = linear_q::linear_q(&op, record.limits);
         let bias = if self.bias { Bind::Read(node.inputs[1]) } else { Bind::Absent };
@@ -166,6 +169,7 @@ pub(super) fn product(
         scale_row,
         groups,
         bias: bias.is_some(),
+        halves: call.info(0)?.dtype == DType::Float16,
     };
     Ok((Op::LinearQ(op), inputs))
 }

@@ -38,7 +38,13 @@ uint32_t resize(void* context, size_t, EtvkTensor* out, const int32_t* sizes, si
 
 uint32_t find(void* context, const char* key, size_t key_len, EtvkBlob* blob) {
   const auto* map = static_cast<const et::NamedDataMap*>(context);
-  auto found = map->get_data(std::string_view(key, key_len));
+  // ExecuTorch 1.5.1's map of .ptd files reads on to a NUL, although keys come with a length.
+  Array<char> text(key_len + 1);
+  if (!text.ok()) {
+    return ETVK_STATUS_MEMORY_ALLOCATION_FAILED;
+  }
+  std::memcpy(text.data(), key, key_len);
+  auto found = map->get_data(std::string_view(text.data(), key_len));
   if (!found.ok()) {
     return static_cast<uint32_t>(found.error());
   }

@@ -147,7 +147,7 @@ fn other_backends_are_refused_by_name() {
 #[test]
 fn every_program_of_the_fixtures_runs() {
     let mut count = 0;
-    for group in ["fork", "format", "llm", "models"] {
+    for group in ["fork", "format", "llm", "models", "ops"] {
         for entry in std::fs::read_dir(fixture(group)).unwrap() {
             let path = entry.unwrap().path();
             if !path.extension().is_some_and(|found| found == "pte" || found == "bpte") {
@@ -159,5 +159,5 @@ fn every_program_of_the_fixtures_runs() {
             count += 1;
         }
     }
-    assert!(count > 100, "{count}");
+    assert!(count > 400, "{count}");
 }

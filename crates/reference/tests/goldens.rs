@@ -50,7 +50,7 @@ fn llm() {
 
 #[test]
 fn ops() {
-    check_group("ops", 0);
+    check_group("ops", 280);
 }
 
 #[test]

@@ -10,15 +10,16 @@ use crate::tensor::Tensor;
 /// `rms_norm(x, weight, eps)`.
 pub(crate) fn et_vk_rms_norm(frame: &mut Frame<'_>) -> Result<(), Fault> {
     let eps = frame.float(2)?;
-    rms_norm(frame, 1, eps)
+    let width = frame.tensor(0)?.width();
+    rms_norm(frame, width, 1, eps)
 }
 
-/// `rms_norm(x, normalized_shape, weight?, eps?)` over the last dimension.
+/// `rms_norm(x, normalized_shape, weight?, eps?)` over the last dimensions.
 pub(crate) fn aten_rms_norm(frame: &mut Frame<'_>) -> Result<(), Fault> {
     let x = frame.tensor(0)?;
     let shape = frame.sizes(1)?;
-    if shape != [x.width()] {
-        return Err(Fault::Dims { slot: 1, expected: vec![x.width()], found: shape });
+    if shape.is_empty() || !x.dims().ends_with(&shape) {
+        return Err(Fault::Dims { slot: 1, expected: x.dims().to_vec(), found: shape });
     }
     let epsilon = match x.dtype() {
         DType::Float16 => 2.0_f64.powi(-10),
@@ -26,12 +27,12 @@ pub(crate) fn aten_rms_norm(frame: &mut Frame<'_>) -> Result<(), Fault> {
         _ => f32::EPSILON.into(),
     };
     let eps = frame.optional_float(3)?.unwrap_or(epsilon);
-    rms_norm(frame, 2, eps)
+    rms_norm(frame, shape.iter().product(), 2, eps)
 }
 
-fn rms_norm(frame: &mut Frame<'_>, weight: usize, eps: f64) -> Result<(), Fault> {
+/// Normalises runs of `width` elements; the weight is in slot `weight`.
+fn rms_norm(frame: &mut Frame<'_>, width: usize, weight: usize, eps: f64) -> Result<(), Fault> {
     let x = frame.tensor(0)?;
-    let width = x.width();
     let weight = frame.optional_elements(weight, width)?;
     let mut items = x.floats().into_owned();
     for row in items.chunks_mut(width.max(1)) {

@@ -6,7 +6,7 @@ use etvk_kernels::{Dims, Strided};
 use etvk_vkgraph::DType;
 
 use super::call::{Call, Result as Lowered};
-use super::{Kind, Op, OutSizes, map};
+use super::{Kind, Op, OutSizes, map, repeat};
 use crate::error::{Error, Fault};
 use crate::host::{Shapes, shape_fault};
 use crate::ir::{Index, Node, TensorId, View};
@@ -117,16 +117,16 @@ impl Kind for GroupNorm {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "device arithmetic is single precision")]
-fn rms(call: &mut Call<'_, '_>, weight: usize, eps: f64) -> Lowered<()> {
-    let x = call.float_tensor(0)?;
-    let mut inputs = vec![normalisable(call, x)];
+fn rms(call: &mut Call<'_, '_>, rows: TensorId, weight: usize, eps: f64) -> Lowered<TensorId> {
+    let mut inputs = vec![normalisable(call, rows)];
     let weight = call.optional_tensor(weight)?;
     if let Some(weight) = weight {
         let weight = call.floats(weight);
         inputs.push(call.builder.dense(weight));
     }
     let op = Norm { op: NormOp::Rms, eps: eps as f32, weight: weight.is_some(), bias: false, stats: false };
-    call.emit(Op::Norm(op), inputs, call.last())
+    let bound = call.builder.program.tensor(rows).bound.clone();
+    Ok(call.emit_inner(Op::Norm(op), inputs, DType::Float32, &bound))
 }
 
 /// Rows the kernel can address: strided ones of up to four independent dimensions.
@@ -138,70 +138,90 @@ fn normalisable(call: &mut Call<'_, '_>, x: TensorId) -> TensorId {
 pub(super) fn rms_norm(call: &mut Call<'_, '_>) -> Lowered<()> {
     call.arity(&[4], "4")?;
     let eps = call.float(2)?;
-    rms(call, 1, eps)
+    let x = call.float_tensor(0)?;
+    let result = rms(call, x, 1, eps)?;
+    call.bind(3, result)
 }
 
 /// `aten.rms_norm.default [x, normalized_shape, weight, eps, out]`; a Null eps is the machine epsilon of x's type.
 pub(super) fn aten_rms_norm(call: &mut Call<'_, '_>) -> Lowered<()> {
     call.arity(&[5], "5")?;
-    one_dimension(call)?;
     let machine = if call.info(0)?.dtype == DType::Float16 {
         f64::from(half::f16::EPSILON)
     } else {
         f64::from(f32::EPSILON)
     };
     let eps = call.optional_float(3)?.unwrap_or(machine);
-    rms(call, 2, eps)
+    let x = call.float_tensor(0)?;
+    let rows = flattened(call, x)?;
+    let result = rms(call, rows, 2, eps)?;
+    let result = if rows == x { result } else { restored(call, result, x)? };
+    call.bind(4, result)
 }
 
-fn one_dimension(call: &mut Call<'_, '_>) -> Lowered<()> {
+/// A result in x's sizes.
+fn restored(call: &mut Call<'_, '_>, result: TensorId, x: TensorId) -> Lowered<TensorId> {
+    let bound = call.builder.program.tensor(x).bound.to_vec();
+    let sizes = repeat::sizes(call, x);
+    call.builder.view(result, View::Reshape(sizes), &bound)
+}
+
+/// x with the dimensions that slot 1 says are normalised as one.
+fn flattened(call: &mut Call<'_, '_>, x: TensorId) -> Lowered<TensorId> {
     let shape = call.ints(1)?;
+    let bound = call.builder.program.tensor(x).bound.to_vec();
+    let leading = bound.len().checked_sub(shape.len()).filter(|&leading| {
+        !shape.is_empty() && shape.iter().zip(&bound[leading..]).all(|(&size, &most)| size == i64::from(most))
+    });
+    let Some(leading) = leading else {
+        let found = format!("{shape:?}");
+        return Err(Fault::Argument { slot: 1, what: "normalized_shape", expected: "x's last sizes", found });
+    };
     if shape.len() == 1 {
-        return Ok(());
+        return Ok(x);
     }
-    let found = format!("{shape:?}");
-    Err(Fault::Argument { slot: 1, what: "normalized_shape", expected: "one dimension", found })
+    let overflow = || shape_fault("normalised tensor", &[], &bound);
+    let row = etvk_kernels::numel(&bound[leading..]).ok_or_else(overflow)?;
+    let mut sizes = repeat::sizes(call, x);
+    sizes.truncate(leading);
+    sizes.push(Index::Const(i64::from(row)));
+    let rows = [&bound[..leading], &[row]].concat();
+    call.builder.view(x, View::Reshape(sizes), &rows)
 }
 
 /// `aten.native_layer_norm.default [x, normalized_shape, weight, bias, eps, outs]`: result, mean, rstd.
 pub(super) fn layer_norm(call: &mut Call<'_, '_>) -> Lowered<()> {
     call.arity(&[6], "6")?;
-    one_dimension(call)?;
     let x = call.float_tensor(0)?;
-    let mut inputs = vec![normalisable(call, x)];
-    let present = affine(call, [2, 3], &mut inputs)?;
+    let rows = flattened(call, x)?;
+    let mut inputs = vec![normalisable(call, rows)];
+    let [weight, bias] = affine(call, [2, 3], &mut inputs)?;
     #[expect(clippy::cast_possible_truncation, reason = "device arithmetic is single precision")]
     let eps = call.float(4)? as f32;
-    let bound = call.builder.program.tensor(x).bound.to_vec();
+    let bound = call.builder.program.tensor(rows).bound.to_vec();
     let Some((_, leading)) = bound.split_last() else {
         return Err(shape_fault("normalised tensor", &[1], &bound));
     };
     let infos = call.list_infos(5)?;
     // Unused statistics may be declared with dims [0].
-    let wanted = |i: usize| infos.get(i).is_some_and(|info| info.dims.len() == bound.len());
-    let stats = wanted(1) && wanted(2);
-    let op = Norm { op: NormOp::Layer, eps, weight: present[0], bias: present[1], stats };
-    let row = [(DType::Float32, leading), (DType::Float32, leading)];
-    let outputs = [(DType::Float32, bound.as_slice()), row[0], row[1]];
+    let rank = call.rank(x);
+    let stats = infos.len() == 3 && infos[1..].iter().all(|info| info.dims.len() == rank);
+    let op = Norm { op: NormOp::Layer, eps, weight, bias, stats };
+    let row = (DType::Float32, leading);
+    let outputs = [(DType::Float32, bound.as_slice()), row, row];
     let count = if stats { 3 } else { 1 };
-    let results = call.builder.node_outputs(Op::Norm(op), inputs, &outputs[..count]);
-    let value = |i: usize| match call.value(5) {
-        Ok(etvk_vkgraph::Value::ValueList(items)) => items.get(i).copied(),
-        _ => None,
-    };
-    let targets = [value(0), value(1), value(2)];
-    for (i, &result) in results.iter().enumerate() {
-        let (Some(target), Some(info)) = (targets[i], infos.get(i)) else { continue };
-        // Statistics keep the normalised dimension as 1.
-        let result = if i == 0 {
-            result
-        } else {
-            let dim = leading.len();
-            call.builder.view(result, View::Unsqueeze { dim }, &info.dims)?
-        };
-        call.builder.bind(target, info, result)?;
+    let mut results = call.builder.node_outputs(Op::Norm(op), inputs, &outputs[..count]);
+    if rows != x {
+        results[0] = restored(call, results[0], x)?;
     }
-    Ok(())
+    // Statistics keep the normalised dimensions as ones.
+    let mut sizes = repeat::sizes(call, rows);
+    sizes.truncate(leading.len());
+    sizes.resize(rank, Index::Const(1));
+    for (result, info) in results.iter_mut().zip(&infos).skip(1) {
+        *result = call.builder.view(*result, View::Reshape(sizes.clone()), &info.dims)?;
+    }
+    bind_first(call, 5, &results)
 }
 
 /// Weight and bias in two slots, dense, added to `inputs`; which of them are there.
@@ -241,7 +261,7 @@ pub(super) fn group_norm(call: &mut Call<'_, '_>) -> Lowered<()> {
 }
 
 /// Makes tensors the first items of the output list in `slot`; further items that are declared empty stay so.
-fn bind_first(call: &mut Call<'_, '_>, slot: usize, results: &[TensorId]) -> Lowered<()> {
+pub(super) fn bind_first(call: &mut Call<'_, '_>, slot: usize, results: &[TensorId]) -> Lowered<()> {
     let mut all = results.to_vec();
     for info in call.list_infos(slot)?.into_iter().skip(results.len()) {
         let nothing = call.builder.literal(info.dtype, 0);

@@ -6,6 +6,7 @@ use etvk_vkgraph::DType;
 
 use super::call::{Call, Result as Lowered};
 use super::conv::pair;
+use super::norm::bind_first;
 use super::{Kind, Op, OutSizes};
 use crate::error::{Error, Fault};
 use crate::host::{Shapes, shape_fault};
@@ -146,15 +147,17 @@ pub(super) fn max(call: &mut Call<'_, '_>) -> Lowered<()> {
 
 /// `aten.max_pool2d_with_indices.default [x, kernel, stride, padding, dilation, ceil_mode, outs]`: result, indices.
 pub(super) fn max_with_indices(call: &mut Call<'_, '_>) -> Lowered<()> {
-    let (op, inputs) = largest(call, true)?;
     let infos = call.list_infos(6)?;
     let [result, indices] = infos[..] else {
         let found = infos.len().to_string();
         return Err(Fault::Argument { slot: 6, what: "number of outputs", expected: "two", found });
     };
+    // Unused indices may be declared with dims [0].
+    let wanted = indices.dims.len() == result.dims.len();
+    let (op, inputs) = largest(call, wanted)?;
     let outputs = [(DType::Float32, result.dims.as_slice()), (DType::Int32, indices.dims.as_slice())];
-    let results = call.builder.node_outputs(op, inputs, &outputs);
-    call.bind_list(6, &results)
+    let results = call.builder.node_outputs(op, inputs, &outputs[..if wanted { 2 } else { 1 }]);
+    bind_first(call, 6, &results)
 }
 
 #[cfg(test)]

@@ -27,14 +27,14 @@ constexpr char kProfile[] = "profile";
 void log(void*, uint32_t level, const char* message) {
   switch (level) {
     case ETVK_LOG_LEVEL_ERROR:
-      ET_LOG(Error, "etvk: %s", message);
+      ET_LOG(Error, "%s", message);
       break;
     case ETVK_LOG_LEVEL_WARN:
     case ETVK_LOG_LEVEL_INFO:
-      ET_LOG(Info, "etvk: %s", message);
+      ET_LOG(Info, "%s", message);
       break;
     default:
-      ET_LOG(Debug, "etvk: %s", message);
+      ET_LOG(Debug, "%s", message);
   }
 }
 

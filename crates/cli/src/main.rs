@@ -6,6 +6,7 @@ mod conformance;
 mod demo;
 mod device;
 mod devices;
+mod extract;
 mod inspect;
 mod outcome;
 mod random;
@@ -34,6 +35,7 @@ enum Command {
     Run(run::RunArgs),
     Check(check::CheckArgs),
     Inspect(inspect::InspectArgs),
+    Extract(extract::ExtractArgs),
     Conformance(conformance::ConformanceArgs),
     Demo(demo::DemoArgs),
     Devices(devices::DevicesArgs),
@@ -45,6 +47,7 @@ impl Command {
             Self::Run(args) => run::run(args, out),
             Self::Check(args) => check::run(args, out),
             Self::Inspect(args) => inspect::run(args, out),
+            Self::Extract(args) => extract::run(args, out),
             Self::Conformance(args) => conformance::run(args, out),
             Self::Demo(args) => demo::run(args, out),
             Self::Devices(args) => devices::run(args, out),

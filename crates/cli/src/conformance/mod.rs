@@ -60,6 +60,9 @@ pub(crate) struct ConformanceArgs {
     /// The program that runs ExecuTorch; etvk-executorch-runner beside this program by default
     #[arg(long, value_name = "FILE")]
     runner: Option<PathBuf>,
+    /// Write what ExecuTorch's event tracer saw of each case to `GROUP.NAME.etdp` in this folder
+    #[arg(long, value_name = "FOLDER")]
+    etdump: Option<PathBuf>,
     /// Run every case so many times, and demand the same outputs each time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     replay: u32,
@@ -121,7 +124,11 @@ fn doors(args: &ConformanceArgs, runtime: &Runtime) -> anyhow::Result<Vec<Box<dy
         runner: file(&args.runner, "etvk-executorch-runner"),
         delegate,
         specs: args.device.options(),
+        etdump: args.etdump.clone(),
     };
+    if let Some(folder) = &args.etdump {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
     let mut doors: Vec<Box<dyn Door>> = Vec::new();
     for via in &args.via {
         doors.push(match via {

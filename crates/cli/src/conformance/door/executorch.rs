@@ -32,6 +32,8 @@ pub(crate) struct ExecuTorch {
     pub(crate) delegate: PathBuf,
     /// Runtime specs for it.
     pub(crate) specs: Vec<(&'static str, String)>,
+    /// Where ETDumps go.
+    pub(crate) etdump: Option<PathBuf>,
 }
 
 impl Door for ExecuTorch {
@@ -81,6 +83,10 @@ impl Runner {
         command.arg("--load").arg(&door.delegate);
         for (key, value) in &door.specs {
             command.arg("--spec").arg(format!("{key}={value}"));
+        }
+        if let Some(folder) = &door.etdump {
+            let name = format!("{}.etdp", case.full_name().replace('/', "."));
+            command.arg("--etdump").arg(folder.join(name));
         }
         command.arg(extracted.as_ref().map_or(&case.program, |scratch| &scratch.0)).args(&case.data);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.file.try_clone()?);

@@ -1,6 +1,6 @@
 //! Float convolutions.
 
-use etvk_reference::Arg;
+use etvk_reference::{Arg, Data, Tensor};
 use etvk_tests::{Draw, Fill, Outcome, Tolerance, Twin, property, result};
 use etvk_vkgraph::{DType, GraphBuilder, ValueId};
 
@@ -115,7 +115,13 @@ pub(crate) fn constant(
     graph.constant(dtype, dims, bytes)
 }
 
-/// A bias for some channels more than there are, or none.
+/// A single-precision tensor of given elements.
+pub(crate) fn floats(dims: &[usize], values: &[f64]) -> Arg {
+    #[expect(clippy::expect_used, reason = "as many elements as the sizes say")]
+    Arg::Tensor(Tensor::new(DType::Float32, dims, Data::F64(values.to_vec())).expect("a tensor"))
+}
+
+/// A bias a channel, or none.
 pub(crate) fn bias(draw: &mut Draw<'_>, graph: &mut GraphBuilder, channels: u32, fill: Fill) -> ValueId {
     if draw.once_in(3) {
         return graph.null();
@@ -188,6 +194,50 @@ fn one_and_two_dimensions() -> anyhow::Result<()> {
         property(&[name], 30, |draw| check(draw, name, true))?;
     }
     Ok(())
+}
+
+/// Enough channels and positions for the largest tiles.
+#[test]
+fn large_tiles() -> anyhow::Result<()> {
+    property(&[PLAIN[0]], 2, |draw| {
+        let mut shape = Shape::new(draw, false, false, false);
+        (shape.batch, shape.groups, shape.inner, shape.outer) = (1, 1, 5, 130);
+        let window = &mut shape.window;
+        (window.kernel, window.stride, window.padding, window.dilation) = ([3, 2], [1, 1], [1, 0], [1, 1]);
+        (shape.least, shape.most) = ([40, 48], [47, 50]);
+        let (mut graph, dtype) = (GraphBuilder::new(), DType::Float32);
+        let (x, mut args, rest) = operands(draw, &mut graph, &shape, dtype);
+        for pair in [[1, 1], [1, 0], [1, 1]] {
+            args.push(graph.int_list(&pair));
+        }
+        let (transposed, padding, groups) = (graph.bool(false), graph.int_list(&[0, 0]), graph.int(1));
+        let out = result(&mut graph, dtype, &shape.out());
+        args.extend([transposed, padding, groups, out]);
+        graph.call(PLAIN[0], &args);
+        graph.outputs(&[out]);
+        shape.run(draw, &graph, &x, &rest, Tolerance::SINGLE)
+    })
+}
+
+/// A NaN stays one through the clamp; what is not finite reaches only the windows that read it.
+#[test]
+fn special_values() -> anyhow::Result<()> {
+    property(&[CLAMPED[0]], 1, |_| {
+        let mut graph = GraphBuilder::new();
+        let x = graph.input(DType::Float32, &[1, 1, 1, 8]);
+        let weight =
+            graph.constant(DType::Float32, &[1, 1, 1, 2], [1.0f32, 1.0].map(f32::to_le_bytes).concat());
+        let (null, ones, zeros) = (graph.null(), graph.int_list(&[1, 1]), graph.int_list(&[0, 0]));
+        let (transposed, groups) = (graph.bool(false), graph.int(1));
+        let bounds = [graph.int(0), graph.double(f64::MAX)];
+        let out = graph.tensor(DType::Float32, &[1, 1, 1, 7]);
+        let args = [x, weight, null, ones, zeros, ones, transposed, zeros, groups, bounds[0], bounds[1], out];
+        graph.call(CLAMPED[0], &args);
+        graph.outputs(&[out]);
+        let values = [1.0, -3.0, f64::NAN, 2.0, f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, -1.0];
+        let input = floats(&[1, 1, 1, 8], &values);
+        Twin::new(&graph)?.run(&[input], Tolerance::EXACT)
+    })
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use etvk_tests::{Draw, Fill, Outcome, Tolerance, Twin, property, result};
 use etvk_vkgraph::{DType, GraphBuilder, ValueId};
 
+use crate::conv::floats;
 use crate::source::Source;
 use crate::window::Window;
 
@@ -128,4 +129,24 @@ fn largest_elements() -> anyhow::Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// A NaN is larger than all, the last one counts; of −∞ alone the first one does.
+#[test]
+fn special_values() -> anyhow::Result<()> {
+    property(&[MAX_WITH_INDICES], 1, |_| {
+        let mut graph = GraphBuilder::new();
+        let x = graph.input(DType::Float32, &[1, 2, 6]);
+        let (kernel, stride) = (graph.int_list(&[2, 2]), graph.int_list(&[]));
+        let (padding, dilation) = (graph.int_list(&[0]), graph.int_list(&[1]));
+        let ceil = graph.bool(false);
+        let outs = [DType::Float32, DType::Int32].map(|dtype| graph.tensor(dtype, &[1, 1, 3]));
+        let list = graph.value_list(&outs);
+        graph.call(MAX_WITH_INDICES, &[x, kernel, stride, padding, dilation, ceil, list]);
+        graph.outputs(&outs);
+        let (nan, least) = (f64::NAN, f64::NEG_INFINITY);
+        let input =
+            floats(&[1, 2, 6], &[1.0, nan, least, least, 3.0, 3.0, nan, 7.0, least, least, 3.0, -1.0]);
+        Twin::new(&graph)?.run(&[input], Tolerance::EXACT)
+    })
 }

@@ -4,6 +4,7 @@ use etvk_reference::Arg;
 use etvk_tests::{Draw, Fill, Outcome, Tolerance, Twin, property, result};
 use etvk_vkgraph::{DType, GraphBuilder, ValueId};
 
+use crate::conv::floats;
 use crate::source::Source;
 
 const NEAREST: &str = "aten.upsample_nearest2d.vec";
@@ -104,6 +105,26 @@ fn planes_sampled_by_grids() -> anyhow::Result<()> {
             twin.run(&inputs, Tolerance::SINGLE)?;
         }
         Ok(())
+    })
+}
+
+/// Positions far outside, and none at all, stay inside the plane with the paddings that have an end.
+#[test]
+fn special_grids() -> anyhow::Result<()> {
+    property(&[GRID], 2, |draw| {
+        let mut graph = GraphBuilder::new();
+        let (x, grid) =
+            (graph.input(DType::Float32, &[1, 1, 2, 2]), graph.input(DType::Float32, &[1, 1, 4, 2]));
+        let (mode, padding, align) = (graph.int(0), graph.int(1), graph.bool(draw.once_in(2)));
+        let out = graph.tensor(DType::Float32, &[1, 1, 1, 4]);
+        graph.call(GRID, &[x, grid, mode, padding, align, out]);
+        graph.outputs(&[out]);
+        let (far, nan) = (f64::INFINITY, f64::NAN);
+        let inputs = [
+            floats(&[1, 1, 2, 2], &[1.0, 2.0, 3.0, 5.0]),
+            floats(&[1, 1, 4, 2], &[far, -far, nan, 1.0, -1e30, 1e30, nan, nan]),
+        ];
+        Twin::new(&graph)?.run(&inputs, Tolerance::EXACT)
     })
 }
 

@@ -199,7 +199,7 @@ fn one_and_two_dimensions() -> anyhow::Result<()> {
 /// Enough channels and positions for the largest tiles.
 #[test]
 fn large_tiles() -> anyhow::Result<()> {
-    property(&[PLAIN[0]], 2, |draw| {
+    property(&[PLAIN[0]], 1, |draw| {
         let mut shape = Shape::new(draw, false, false, false);
         (shape.batch, shape.groups, shape.inner, shape.outer) = (1, 1, 5, 130);
         let window = &mut shape.window;

@@ -72,7 +72,7 @@ unsafe fn load(info: &EtvkCreateInfo) -> Result<Delegate, Error> {
     fault::at(Point::Load)?;
     let failed = |source: EngineError| match named.as_ref().and_then(Named::failure) {
         Some(failure) => failure,
-        None => Error::Load { method: method.clone(), source },
+        None => Error::Load { method: method.clone(), source: source.into() },
     };
     let payload = Payload::parse(bytes).map_err(|error| failed(error.into()))?;
     let context = device::runtime(&options.place).context()?;

@@ -137,14 +137,14 @@ pub(crate) enum Error {
         /// Its method, where known.
         method: Option<String>,
         /// What is wrong.
-        source: etvk::EngineError,
+        source: Box<etvk::EngineError>,
     },
     /// An execution that failed.
     #[error("the execution failed")]
-    Execute(#[source] etvk::EngineError),
+    Execute(#[source] Box<etvk::EngineError>),
     /// The Rust interface: files and devices.
     #[error(transparent)]
-    Library(#[from] etvk::Error),
+    Library(Box<etvk::Error>),
     /// The device.
     #[error("Vulkan")]
     Device(#[from] etvk::DeviceError),
@@ -153,7 +153,18 @@ pub(crate) enum Error {
     Panic(String),
 }
 
+impl From<etvk::Error> for Error {
+    fn from(error: etvk::Error) -> Self {
+        Self::Library(error.into())
+    }
+}
+
 impl Error {
+    /// An execution that failed.
+    pub(crate) fn execute(source: etvk::EngineError) -> Self {
+        Self::Execute(source.into())
+    }
+
     /// The status that tells the caller.
     pub(crate) fn status(&self) -> EtvkStatus {
         crate::status::of(self)

@@ -32,7 +32,9 @@ pub(crate) unsafe fn execute(
             // SAFETY: as this function's, and there are as many arguments as ports.
             unsafe { call.run(executor) }
         });
-        if let Err(Error::Execute(EngineError::Device(DeviceError::DeviceLost))) = &result {
+        if let Err(Error::Execute(error)) = &result
+            && matches!(**error, EngineError::Device(DeviceError::DeviceLost))
+        {
             device::forget(&delegate.place);
         }
         result
@@ -99,9 +101,9 @@ impl Call<'_> {
             Mark::End(Phase::Compute) => events.end(COMPUTE),
         };
         let point = fault::at(Point::Execute).inspect_err(|_| self.events.end(COPY_INPUTS));
-        point.and_then(|()| executor.execute_observed(&inputs, observe).map_err(Error::Execute))?;
+        point.and_then(|()| executor.execute_observed(&inputs, observe).map_err(Error::execute))?;
         if let Some(operators) = self.delegate.operators.as_ref().filter(|_| events.wants_dispatches()) {
-            events.dispatches(&executor.timings().map_err(Error::Execute)?, operators);
+            events.dispatches(&executor.timings().map_err(Error::execute)?, operators);
         }
         events.during(COPY_OUTPUTS, || {
             fault::at(Point::Outputs)?;
@@ -160,11 +162,11 @@ impl Call<'_> {
     unsafe fn output(&self, executor: &Executor, index: usize) -> Result<(), Error> {
         let at = self.delegate.inputs.len() + index;
         if matches!(self.delegate.outputs[index], PortInfo::Int) {
-            let value = executor.output_int(index).map_err(Error::Execute)?;
+            let value = executor.output_int(index).map_err(Error::execute)?;
             // SAFETY: as this function's.
             return unsafe { self.output_int(at, value) };
         }
-        let wanted = executor.output_sizes(index).map_err(Error::Execute)?;
+        let wanted = executor.output_sizes(index).map_err(Error::execute)?;
         // SAFETY: as this function's.
         unsafe { self.resize(at, wanted) }?;
         // SAFETY: as this function's.
@@ -175,7 +177,7 @@ impl Call<'_> {
         let dtype = tensor.dtype;
         // SAFETY: as this function's: no two outputs overlap, and nobody else uses them during the call.
         unsafe {
-            tensor.write(|elements| executor.read_output(index, dtype, elements).map_err(Error::Execute))
+            tensor.write(|elements| executor.read_output(index, dtype, elements).map_err(Error::execute))
         }
     }
 

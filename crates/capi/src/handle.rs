@@ -27,7 +27,7 @@ pub(crate) struct Delegate {
 }
 
 enum State {
-    Ready(Executor),
+    Ready(Box<Executor>),
     /// A panic may have left the executor half changed.
     Broken,
     Destroyed,
@@ -51,7 +51,7 @@ impl Delegate {
             outputs: executor.outputs().to_vec(),
             place,
             operators,
-            state: Mutex::new(State::Ready(executor)),
+            state: Mutex::new(State::Ready(executor.into())),
         }
     }
 

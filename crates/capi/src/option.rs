@@ -81,9 +81,10 @@ unsafe fn given<'a>(option: &EtvkOption) -> Result<Given<'a>, Error> {
             value => Given::Int(value),
         },
         kind if kind == EtvkOptionKind::Int as u32 => Given::Int(option.int_value),
-        // SAFETY: as this function's.
         kind if kind == EtvkOptionKind::Text as u32 => {
-            Given::Text(unsafe { text::read("text_value of an option", option.text_value) }?)
+            // SAFETY: as this function's.
+            let text = unsafe { text::read("text_value of an option", option.text_value) };
+            Given::Text(text?)
         }
         kind => Given::Other(kind),
     })

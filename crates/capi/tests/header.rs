@@ -1,4 +1,5 @@
 //! The header that is checked in is the one that the Rust code says.
+#![expect(clippy::unwrap_used, reason = "test code")]
 
 use std::path::Path;
 

@@ -251,7 +251,7 @@ fn handles_are_checked() {
         let handle = source().create().unwrap();
         handle.0
     };
-    for handle in [null_mut(), destroyed, 1 as *mut EtvkDelegate, usize::MAX as *mut EtvkDelegate] {
+    for handle in [null_mut(), destroyed, std::ptr::dangling_mut(), usize::MAX as *mut EtvkDelegate] {
         let mut args = Args::new(given());
         assert_eq!(args.execute(handle, null()), EtvkStatus::DelegateInvalidHandle);
         let ports = unsafe { etvk_delegate_ports(handle, null_mut(), null_mut()) };

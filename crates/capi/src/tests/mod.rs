@@ -1,7 +1,6 @@
 //! The interface as C callers see it: every call goes through the exported functions.
 
 #![expect(
-    clippy::unwrap_used,
     clippy::cast_possible_truncation,
     clippy::undocumented_unsafe_blocks,
     reason = "test code: pointers are to values that the test owns"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the ExecuTorch backend, the runner and the examples, and runs the examples.
-# Usage: ffi.sh build|examples EXECUTORCH PROFILE
+# Builds the ExecuTorch backend and the runner; builds and runs the C++ example; checks the harness with odd delegates.
+# Usage: ffi.sh build|examples|harness EXECUTORCH PROFILE
 #   EXECUTORCH  folder of an unpacked or installed wheel
 #   PROFILE     debug or release: which static library of crates/capi, built already
 # What it builds is in target/PROFILE, beside the etvk command, which looks for it there; what it installs in target/ffi.
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/apt.sh
 . scripts/apt.sh
 
-what=${1:?build or examples}
+what=${1:?build, examples or harness}
 executorch=${2:?folder of ExecuTorch}
 profile=${3:?debug or release}
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -43,18 +43,26 @@ build_backend() {
 run_examples() {
     # Linkers that drop what nothing refers to are the rule on Ubuntu.
     configure ffi/examples/cpp "$target/ffi/cpp" "$prefix;$executorch" -DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed
-    echo "C++:"
     "$target/ffi/cpp/example" "$program"
-    if [ -e ffi/examples/c/Makefile ] || compgen -G 'ffi/examples/c/*.c' >/dev/null; then
-        echo "C:"
-        cc -std=c11 -Wall -Werror -Iffi/include ffi/examples/c/*.c -o "$target/ffi/c-example" -L"$built" -letvk \
-            -Wl,-rpath,"$built"
-        "$target/ffi/c-example" "$program"
-    fi
+}
+
+# What a harness is for: bad delegates fail their cases and nothing else, and two can be put side by side.
+check_harness() {
+    local harness=("$built/etvk" conformance tests/fixtures --via executorch --filter '^format/delegate_inline$')
+    local text status library=$target/ffi/aborts.so
+    cc -shared -fPIC -x c - -o "$library" <<<'#include <stdlib.h>
+__attribute__((constructor)) static void start(void) { abort(); }'
+    text=$("${harness[@]}" --delegate "$library") && die "a delegate that aborts passes"
+    status=$?
+    [[ $status -eq 1 && $text == *"signal: 6"*"0 passed, 1 failed"* ]] || die "an abort is told as ($status) $text"
+    text=$("${harness[@]}" --delegate "$target/none.so") && die "a delegate that is not there passes"
+    [[ $text == *"none.so: "*"0 passed, 1 failed"* ]] || die "a missing delegate is told as $text"
+    "${harness[@]}" --compare "$built/libexecutorch_backend_vulkan.so" --replay 3
 }
 
 case $what in
 build) build_backend ;;
 examples) run_examples ;;
-*) die "unknown '$what': build or examples" ;;
+harness) check_harness ;;
+*) die "unknown '$what': build, examples or harness" ;;
 esac

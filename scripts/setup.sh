@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what this machine lacks. Usage: setup.sh [run|test|shaders]
+# Installs what this machine lacks. Usage: setup.sh [run|test|backend|shaders]
 #   run      (default) build the command and run it on a Vulkan device, lavapipe if there is no other
-#   test     also lavapipe and the validation layers, wherever the tests run
+#   test     also lavapipe, the validation layers, and what building the ExecuTorch backend takes
+#   backend  only what building the ExecuTorch backend takes
 #   shaders  what building the shader compiler needs (only to change a shader)
 # Does nothing, and prints nothing, when all is there.
 set -euo pipefail
@@ -10,7 +11,7 @@ cd "$(dirname "$0")/.."
 . scripts/apt.sh
 
 purpose=${1:-run}
-case $purpose in run | test | shaders) ;; *) die "unknown purpose '$purpose': run, test or shaders" ;; esac
+case $purpose in run | test | backend | shaders) ;; *) die "unknown purpose '$purpose': run, test, backend or shaders" ;; esac
 
 have_library() { { /sbin/ldconfig -p 2>/dev/null || true; } | grep -qF "$1"; }
 
@@ -39,6 +40,14 @@ check_rust() {
 check_rust
 command -v cc >/dev/null || apt_install "linking Rust programs" gcc libc6-dev
 
+# The ExecuTorch backend, its examples, and the wheel that they are built against.
+backend() {
+    command -v c++ >/dev/null || apt_install "building the ExecuTorch backend" g++
+    command -v cmake >/dev/null || apt_install "building the ExecuTorch backend" cmake
+    command -v make >/dev/null || apt_install "building the ExecuTorch backend" make
+    python3 -m pip --version >/dev/null 2>&1 || apt_install "fetching ExecuTorch's wheel" python3-pip
+}
+
 case $purpose in
 run)
     have_library libvulkan.so.1 || apt_install "the Vulkan loader" libvulkan1
@@ -49,6 +58,10 @@ test)
     [ -n "$(manifests 'lvp_icd*.json')" ] || apt_install "lavapipe, a Vulkan device on the CPU" mesa-vulkan-drivers
     [ -e /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json ] ||
         apt_install "Vulkan validation layers" vulkan-validationlayers
+    backend
+    ;;
+backend)
+    backend
     ;;
 shaders)
     command -v c++ >/dev/null || apt_install "building shaderc" g++

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs everything that checks the project. Usage: test.sh [cpu|gpu]
-#   cpu  (default) format, lints, docs, the whole suite on lavapipe, the conformance suite again on SwiftShader
-#   gpu  the suite and the conformance suite on this machine's own device
+#   cpu  (default) format, lints, docs, the whole suite on lavapipe, the conformance suite there through three doors (the
+#        Rust API, the C interface, ExecuTorch's runtime) and again on SwiftShader, the examples of the README
+#   gpu  the suite, the conformance suite and the examples on this machine's own device
 # The validation layers are on, and any message of theirs fails the run. Everything that can run does run; the
 # last lines are the results.
 set -uo pipefail
@@ -11,16 +12,17 @@ cd "$(dirname "$0")/.." || exit 1
 
 where=${1:-cpu}
 case $where in cpu | gpu) ;; *) die "unknown place '$where': cpu or gpu" ;; esac
-if [ "$where" = cpu ]; then scripts/setup.sh test || exit 1; else scripts/setup.sh run || exit 1; fi
+if [ "$where" = cpu ]; then scripts/setup.sh test || exit 1; else { scripts/setup.sh run && scripts/setup.sh backend; } || exit 1; fi
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 results=()
 failed=
 
-report() { # NAME STATUS [DETAIL]: one line of the summary
+report() { # NAME STATUS [DETAIL]: one line of the summary; returns the status
     if [ "$2" -ne 0 ]; then failed=1; fi
     results+=("$(if [ "$2" -eq 0 ]; then echo ok; else echo FAILED; fi)  $1${3:+ ($3)}")
+    return "$2"
 }
 
 step() { # NAME COMMAND…: runs it in view, keeps what it printed
@@ -83,12 +85,27 @@ count_tests() { # NAME
         END { printf "%s: %d passed, %d failed, %d skipped\n", name, p, f, s }' "$scratch/log" >>"$scratch/counts"
 }
 
-conformance() { # NAME
+conformance() { # NAME OPTION…
     local counts
-    step "$1: conformance" "$etvk" conformance tests/fixtures
-    counts=$(grep -aoE '[0-9]+ passed, [0-9]+ failed' "$scratch/log" | tail -n 1)
+    step "$1: conformance" "$etvk" conformance tests/fixtures --expected tests/expected-failures.toml "${@:2}"
+    counts=$(grep -aoE '[0-9]+ passed, [0-9]+ failed(, [0-9]+ failed as expected)?' "$scratch/log" | tail -n 1)
     if [ -n "$counts" ]; then echo "$1: $counts" >>"$scratch/counts"; else report "$1: conformance has no summary line" 1; fi
     validation "$1: conformance"
+}
+
+# The ExecuTorch backend: built against the wheel, put beside the other doors, and used by the examples.
+executorch() { # NAME
+    local wheel
+    wheel=$(scripts/executorch.sh)
+    report "$1: ExecuTorch's wheel" $? || return
+    step "$1: backend" scripts/ffi.sh build "$wheel" debug || return
+    conformance "$1: three doors" --via rust,capi,executorch --junit "${etvk%/*}/conformance-$1.xml" \
+        --etdump "$scratch/etdump"
+    [ -n "$(grep -laF kernel_name -r "$scratch/etdump")" ]
+    report "$1: kernel names in ETDumps" $?
+    step "$1: harness" scripts/ffi.sh harness "$wheel" debug
+    step "$1: examples" scripts/ffi.sh examples "$wheel" debug
+    validation "$1: examples"
 }
 
 # A layer that is not loaded reports nothing: the loader has to say that it put it in.
@@ -125,10 +142,10 @@ if [ -n "$validated" ]; then
     report "$device: validation layer in use" $?
 fi
 
+executorch "$device"
+
 if [ "$where" = cpu ]; then
     use_driver "$swiftshader"
     conformance swiftshader
-else
-    conformance gpu
 fi
 finish

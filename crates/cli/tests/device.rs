@@ -85,3 +85,41 @@ fn outputs_are_written_and_inputs_read() {
 fn devices_are_listed() {
     assert!(stdout(&["devices"]).starts_with("0  "));
 }
+
+#[test]
+fn replays_agree_and_results_are_written_for_build_servers() {
+    let junit = scratch("junit.xml");
+    let args = ["conformance", "manifest.json", "--filter", "^format/delegate_inline$", "--replay", "3"];
+    let text = stdout(&[&args[..], &["--junit", junit.to_str().unwrap()]].concat());
+    let xml = std::fs::read_to_string(&junit);
+    std::fs::remove_file(&junit).unwrap();
+    let xml = xml.unwrap();
+    assert!(text.ends_with("1 passed, 0 failed\n"), "{text}");
+    assert!(xml.contains("<testcase classname=\"rust.format\" name=\"delegate_inline\""), "{xml}");
+}
+
+#[test]
+fn what_passes_although_it_is_expected_to_fail_is_a_failure() {
+    let expected = scratch("expected.toml");
+    std::fs::write(&expected, "[[failure]]\ncase = \"inline$\"\nreason = \"no reason\"\n").unwrap();
+    let filter = "^format/delegate_inline$";
+    let path = expected.to_str().unwrap();
+    let output = etvk(&["conformance", "manifest.json", "--filter", filter, "--expected", path]);
+    std::fs::remove_file(&expected).unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("XPASS") && text.contains("expected to fail: no reason"), "{text}");
+}
+
+#[test]
+fn a_door_that_is_not_there_is_bad_input() {
+    let filter = "^format/delegate_inline$";
+    let none =
+        ["conformance", "manifest.json", "--filter", filter, "--via", "capi", "--capi", "none/libetvk.so"];
+    let output = etvk(&none);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text.starts_with("error: none/libetvk.so: "), "{text}");
+    let output = etvk(&["conformance", "manifest.json", "--compare", "other.so"]);
+    assert_eq!(output.status.code(), Some(2));
+}

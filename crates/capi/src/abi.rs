@@ -294,8 +294,8 @@ pub struct EtvkArg {
 /// Where the events of an execution go. Names are NUL-terminated UTF-8 and valid during the call. Events carry no
 /// integer id. All of them come from the thread that executes.
 ///
-/// The names, in order: `ETVK_EXECUTE` around everything; `ETVK_COPY_INPUTS`; `ETVK_RESIZE`, only where shapes or
-/// integers changed; `ETVK_COMPUTE_GRAPH_EXECUTE`; then, with the option `profile`, a `log` for each dispatch; and
+/// The names, in order: `ETVK_EXECUTE` around everything; `ETVK_COPY_INPUTS`; `ETVK_RESIZE`, only where sizes
+/// changed; `ETVK_COMPUTE_GRAPH_EXECUTE`; then, with the option `profile`, a `log` for each dispatch; and
 /// `ETVK_COPY_OUTPUTS`. The name of a dispatch is JSON: `{"operator": {"name", "delegate_node_id", "args": [...]},
 /// "kernel_name", "operator_id", "dispatch_id"}`.
 #[repr(C)]

@@ -31,7 +31,7 @@ fn arithmetic(
     let mut products = 0;
     for name in names {
         products += usize::from(name == "mul");
-        let name = if products > 2 { "sub" } else { name };
+        let name = if products > 1 { "sub" } else { name };
         let a = draw.pick(&ints);
         let b = match name {
             "floordiv" => graph.int(draw.pick(&[2, 3, -2, 7])),

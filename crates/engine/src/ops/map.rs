@@ -112,9 +112,12 @@ pub(super) fn inner(
     Ok(call.emit_inner(node(op, scalars), inputs, dtype, &bound))
 }
 
-/// Operands the kernel can address: it takes six dimensions, which only tensors of a higher rank can exceed.
+/// Dimensions the kernel takes after neighbours have been merged.
+pub(super) const RANK: usize = 6;
+
+/// Operands the kernel can address: only tensors of a rank beyond its own can have too many dimensions.
 fn addressable(call: &mut Call<'_, '_>, inputs: Vec<TensorId>) -> Vec<TensorId> {
-    if inputs.iter().all(|&id| call.rank(id) <= 6) {
+    if inputs.iter().all(|&id| call.rank(id) <= RANK) {
         return inputs;
     }
     inputs.into_iter().map(|id| call.builder.contiguous(id)).collect()

@@ -231,7 +231,15 @@ fn affine(call: &mut Call<'_, '_>, direction: Direction) -> Lowered<()> {
     let whole = Shape::of(call, x);
     let (split, shared) = Blocks::new(call, x, &block)?.apart()?;
     let x = split.apply(call, x)?;
-    let [scales, zeros] = parameters(call, 2, &shared)?;
+    let mut pair = parameters(call, 2, &shared)?;
+    if split.sizes.len() > map::RANK {
+        for parameter in &mut pair {
+            let all = View::Expand(split.sizes.clone());
+            let view = call.builder.view(*parameter, all, &split.bound)?;
+            *parameter = call.builder.contiguous(view);
+        }
+    }
+    let [scales, zeros] = pair;
     let result = converted(call, direction, [x, scales, zeros])?;
     let result = whole.apply(call, result)?;
     call.bind(call.last(), result)

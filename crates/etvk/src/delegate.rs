@@ -12,7 +12,7 @@ use crate::value::Value;
 
 /// What executes a delegated part.
 pub(crate) enum Delegate {
-    Own(Executor),
+    Own(Box<Executor>),
     Foreign(Box<dyn foreign::Delegate>),
 }
 

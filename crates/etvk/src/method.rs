@@ -1,6 +1,6 @@
 //! A method that is ready to be executed.
 
-use etvk_engine::{Counters, Executor};
+use etvk_engine::Counters;
 
 use crate::delegate::Delegate;
 use crate::error::{Error, KernelFault, Result};
@@ -37,7 +37,7 @@ impl Method {
     #[must_use]
     pub fn counters(&self) -> Vec<Counters> {
         let own = |delegate: &Delegate| match delegate {
-            Delegate::Own(executor) => Some(Executor::counters(executor)),
+            Delegate::Own(executor) => Some(executor.counters()),
             Delegate::Foreign(_) => None,
         };
         self.delegates.iter().filter_map(own).collect()

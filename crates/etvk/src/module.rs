@@ -157,7 +157,7 @@ impl Module {
                     LoadOptions { named: Some(&names), progress: Some(&mut report), timestamps: false };
                 let executor = Executor::load(&context, payload, options)
                     .map_err(|source| Error::Delegate { delegate, source })?;
-                delegates.push(Delegate::Own(executor));
+                delegates.push(Delegate::Own(Box::new(executor)));
             }
             Ok(delegates)
         })

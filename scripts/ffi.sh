@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the ExecuTorch backend and the runner; builds and runs the C++ example; checks the harness with odd delegates.
+# Builds the ExecuTorch backend and the runner; builds and runs the examples; checks the harness with odd delegates.
 # Usage: ffi.sh build|examples|harness EXECUTORCH PROFILE
 #   EXECUTORCH  folder of an unpacked or installed wheel
 #   PROFILE     debug or release: which static library of crates/capi, built already
@@ -44,6 +44,10 @@ run_examples() {
     # Linkers that drop what nothing refers to are the rule on Ubuntu.
     configure ffi/examples/cpp "$target/ffi/cpp" "$prefix;$executorch" -DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed
     "$target/ffi/cpp/example" "$program"
+    "$built/etvk" extract tests/fixtures/fork/aten_rms_norm_no_eps.pte "$target/ffi/norm"
+    cc -std=c11 -Wall -Wextra -Werror ffi/examples/c/minimal.c -Iffi/include -L"$built" -letvk -Wl,-rpath,"$built" \
+        -o "$target/ffi/minimal"
+    "$target/ffi/minimal" "$target/ffi/norm/forward.0.vk"
 }
 
 # What a harness is for: bad delegates fail their cases and nothing else, and two can be put side by side.

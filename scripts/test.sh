@@ -124,6 +124,7 @@ if [ "$where" = cpu ]; then
     use_driver "$driver"
     step format cargo fmt --all --check
     step lints cargo clippy --workspace --all-targets -- -D warnings
+    step README scripts/readme.sh
     RUSTDOCFLAGS='-D warnings' step docs cargo doc --workspace --no-deps
     device=lavapipe
 else

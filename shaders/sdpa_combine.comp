@@ -26,6 +26,9 @@ layout(push_constant) uniform Push {
     uint out_s;
 };
 
+// e^(maximum of the split − maximum of all); there are at most 128 splits.
+shared float factors[128];
+
 void main() {
     uint query = flat_group();
     if (query >= queries) return;
@@ -37,17 +40,20 @@ void main() {
 
     float row_max = -3.402823466e38;
     for (uint split = 0u; split < splits; split++) row_max = max(row_max, partial[from + split * (width + 2u) + width]);
+    for (uint split = gl_LocalInvocationID.x; split < splits; split += gl_WorkGroupSize.x) {
+        factors[split] = exp32(partial[from + split * (width + 2u) + width] - row_max);
+    }
+    barrier();
     float total = 0.0;
     for (uint split = 0u; split < splits; split++) {
-        uint at = from + split * (width + 2u) + width;
-        total += partial[at + 1u] * exp32(partial[at] - row_max);
+        total += partial[from + split * (width + 2u) + width + 1u] * factors[split];
     }
     float factor = total > 0.0 ? 1.0 / total : 0.0;
     for (uint d = gl_LocalInvocationID.x; d < width; d += gl_WorkGroupSize.x) {
         float sum = 0.0;
         for (uint split = 0u; split < splits; split++) {
-            uint at = from + split * (width + 2u);
-            sum += partial[at + d] * exp32(partial[at + width] - row_max);
+            // A split without keys left zeros behind.
+            sum += partial[from + split * (width + 2u) + d] * factors[split];
         }
         dst[to + d] = sum * factor;
     }

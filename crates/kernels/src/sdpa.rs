@@ -2,14 +2,16 @@
 
 use crate::push::Push;
 use crate::table::{SDPA, SDPA_COMBINE};
-use crate::{Launch, Limits, Storage, Strided};
+use crate::{Launch, Limits, Storage, Strided, Tier};
 
 /// Vectors of four that the query tile holds in shared memory.
 const QUERY_QUADS: u32 = 512;
+/// Keys that the kernel for few queries takes at a time.
+const FEW_KEYS: u32 = 16;
 /// Most queries of a tile.
 const MOST_ROWS: u32 = 8;
 /// Workgroups below which the keys are split.
-const ENOUGH_GROUPS: u64 = 64;
+const ENOUGH_GROUPS: u64 = 128;
 
 /// Largest D the kernel takes.
 pub const MAX_WIDTH: u32 = QUERY_QUADS * 4;
@@ -107,10 +109,11 @@ pub fn sdpa(op: &Sdpa<'_>, limits: &Limits) -> Result<SdpaLaunches, Unsupported>
 
     let per_key_head = heads / key_heads;
     let queries = u64::from(s) * u64::from(per_key_head);
-    let keys = if width >= 128 { 128 } else { 64 };
-    let rows = tile_rows(queries, quads);
+    let few = suits_few(op, [&q, &k, &v], width, queries, limits);
+    let keys = if width >= 128 || few { 128 } else { 64 };
+    let rows = if few { few_rows(queries) } else { tile_rows(queries, quads) };
     let tiles = u64::from(batch) * u64::from(key_heads) * queries.div_ceil(u64::from(rows));
-    let splits = if op.may_split { splits(tiles, context, keys) } else { 1 };
+    let splits = if op.may_split { splits(tiles, context, if few { FEW_KEYS } else { keys }) } else { 1 };
 
     let push = Push::new()
         .words([batch, s, per_key_head, key_heads, width, context])
@@ -118,7 +121,7 @@ pub fn sdpa(op: &Sdpa<'_>, limits: &Limits) -> Result<SdpaLaunches, Unsupported>
         .dynamic(op.start_dynamic)
         .float(op.scale)
         .float(op.softcap.unwrap_or(0.0))
-        .word(splits)
+        .word(splits | flags(op))
         .words(q)
         .words(k)
         .words(v)
@@ -130,17 +133,13 @@ pub fn sdpa(op: &Sdpa<'_>, limits: &Limits) -> Result<SdpaLaunches, Unsupported>
     let specialization = [
         keys,
         rows,
-        width.div_ceil(keys).max(1),
+        if few { 1 } else { width.div_ceil(keys).max(1) },
         op.k_storage as u32,
         op.v_storage as u32,
-        op.mask.is_some().into(),
-        op.causal.into(),
-        op.softcap.is_some_and(|cap| cap > 0.0).into(),
-        op.cached.into(),
         vectors.into(),
-        (splits > 1).into(),
     ];
-    let attend = push.launch(SDPA.pick(limits.tier), &specialization, tiles * u64::from(splits), limits);
+    let shader = SDPA.pick(if few { limits.tier } else { Tier::Plain });
+    let attend = push.launch(shader, &specialization, tiles * u64::from(splits), limits);
     if splits == 1 {
         return Ok(SdpaLaunches { attend, combine: None, scratch_words: 0 });
     }
@@ -152,6 +151,35 @@ pub fn sdpa(op: &Sdpa<'_>, limits: &Limits) -> Result<SdpaLaunches, Unsupported>
         .launch(SDPA_COMBINE.pick(limits.tier), &[keys], all, limits);
     let scratch_words = all * u64::from(splits) * (u64::from(width) + 2);
     Ok(SdpaLaunches { attend, combine: Some(combine), scratch_words })
+}
+
+/// The high half of the push constant that counts the splits.
+fn flags(op: &Sdpa<'_>) -> u32 {
+    let softcap = op.softcap.is_some_and(|cap| cap > 0.0);
+    [op.mask.is_some(), op.causal, softcap, op.cached]
+        .into_iter()
+        .zip(16..)
+        .fold(0, |flags, (set, bit)| flags | (u32::from(set) << bit))
+}
+
+/// Whether the kernel for few queries can take the operands.
+fn suits_few(op: &Sdpa<'_>, operands: [&[u32; 4]; 3], width: u32, queries: u64, limits: &Limits) -> bool {
+    const MOST_QUERIES: u64 = 32;
+    const MOST_WIDTH: u32 = 512;
+    let aligned = operands.into_iter().flatten().all(|number| number.is_multiple_of(4));
+    limits.tier >= Tier::Middle
+        && limits.subgroup_size >= 8
+        && limits.max_shared_bytes >= 24 << 10
+        && (op.k_storage, op.v_storage) == (Storage::Word, Storage::Word)
+        && aligned
+        && width.is_multiple_of(4)
+        && width <= MOST_WIDTH
+        && queries <= MOST_QUERIES
+}
+
+/// Rows of a tile of the kernel for few queries.
+fn few_rows(queries: u64) -> u32 {
+    u32::try_from(queries).map_or(MOST_ROWS, |queries| queries.clamp(1, MOST_ROWS).next_power_of_two())
 }
 
 /// Sizes of a rank-4 operand, and its offset and first three strides.

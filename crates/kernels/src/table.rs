@@ -306,7 +306,12 @@ pub static SDPA: Family = Family {
         bindings: 6,
         push_words: 32,
     },
-    middle: None,
+    middle: Some(Shader {
+        name: "sdpa.middle",
+        spirv: include_bytes!("../spirv/sdpa.middle.spv"),
+        bindings: 6,
+        push_words: 32,
+    }),
     full: None,
 };
 

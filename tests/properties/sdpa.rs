@@ -19,6 +19,8 @@ pub(crate) fn names() -> Vec<&'static str> {
     [CACHED, UPDATE, CUSTOM, GEMMA_CACHED, GEMMA_CUSTOM, &[PLAIN, WEIGHTS]].concat()
 }
 
+const MOST_PRODUCTS: u32 = 1 << 20;
+
 /// Sizes of an attention over a cache.
 #[derive(Clone, Copy)]
 struct Sizes {
@@ -36,14 +38,20 @@ impl Sizes {
     fn new(draw: &mut Draw<'_>) -> Self {
         let (key_heads, group) = (draw.between(1, 3), draw.pick(&[1, 2, 4, 3, 8]));
         let capacity = draw.pick(&[8, 5, 13, 33, 64, 130, 300, 700]);
-        Self {
-            batch: if draw.once_in(4) { 2 } else { 1 },
-            queries: draw.pick(&[1, 3, 2, 5, 9, 17, 33, 70]).min(capacity),
-            heads: key_heads * group,
-            key_heads,
-            width: draw.pick(&[8, 1, 3, 5, 12, 32, 63, 64, 128, 130, 256]),
-            capacity,
+        let batch = if draw.once_in(4) { 2 } else { 1 };
+        let width = draw.pick(&[8, 1, 3, 5, 12, 32, 63, 64, 128, 130, 256]);
+        let queries = draw.pick(&[1, 3, 2, 5, 9, 17, 33, 70]).min(capacity);
+        let mut sizes = Self { batch, queries, heads: key_heads * group, key_heads, width, capacity };
+        // Not more than a software device does in a moment.
+        while sizes.products() > MOST_PRODUCTS && sizes.queries > 1 {
+            sizes.queries = sizes.queries.div_ceil(2);
         }
+        sizes
+    }
+
+    /// Products of a query and a key, times their width.
+    fn products(&self) -> u32 {
+        self.batch * self.queries * self.heads * self.capacity * self.width
     }
 
     /// [B, S, H, D]
@@ -110,7 +118,8 @@ impl Attention {
     fn rows(&mut self, draw: &mut Draw<'_>, keys: bool) -> ValueId {
         let rows = self.sizes.queries;
         let dims = if keys { self.sizes.key(rows) } else { self.sizes.query(rows) };
-        let range = draw.pick(&[1.0, 4.0]);
+        // Scores in the hundreds would leave single precision too few digits for the weights.
+        let range = if self.sizes.width <= 64 { draw.pick(&[1.0, 2.0]) } else { 1.0 };
         let fill = Fill::Uniform { low: -range, high: range };
         let (source, id) = Source::new(draw, &mut self.graph, self.dtype, &dims, fill);
         self.inputs.push(Input::Rows { source, keys });

@@ -54,14 +54,21 @@ run_examples() {
 check_harness() {
     local harness=("$built/etvk" conformance tests/fixtures --via executorch --filter '^format/delegate_inline$')
     local text status library=$target/ffi/aborts.so
-    cc -shared -fPIC -x c - -o "$library" <<<'#include <stdlib.h>
-__attribute__((constructor)) static void start(void) { abort(); }'
-    text=$("${harness[@]}" --delegate "$library") && die "a delegate that aborts passes"
+    cc -shared -fPIC -x c - -o "$library" <<<'#include <stdio.h>
+#include <stdlib.h>
+__attribute__((constructor)) static void start(void) { puts("a layer says so"); fflush(stdout); abort(); }'
+    text=$("${harness[@]}" --delegate "$library" 2>&1) && die "a delegate that aborts passes"
     status=$?
     [[ $status -eq 1 && $text == *"signal: 6"*"0 passed, 1 failed"* ]] || die "an abort is told as ($status) $text"
+    [[ $text == *"a layer says so"* ]] || die "what the delegate's process prints is lost: $text"
     text=$("${harness[@]}" --delegate "$target/none.so") && die "a delegate that is not there passes"
     [[ $text == *"none.so: "*"0 passed, 1 failed"* ]] || die "a missing delegate is told as $text"
     "${harness[@]}" --compare "$built/libexecutorch_backend_vulkan.so" --replay 3
+    # A device that is not there is NotSupported: a request to load "forward", and the status of its answer.
+    status=$(printf '\1\0\0\0\7\0\0\0forward' |
+        "$built/etvk-executorch-runner" --load "$built/libexecutorch_backend_vulkan.so" --spec device=none "$program" \
+            2>/dev/null | tail -c 12 | od -An -N4 -tu4)
+    [ "$status" -eq 16 ] || die "a device that is not there is error $status"
 }
 
 case $what in

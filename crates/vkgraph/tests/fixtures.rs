@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use etvk_pte::{Method, Program};
 use etvk_vkgraph::{Payload, Value};
 use serde_json::Value as Json;
 
@@ -12,16 +13,16 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures")
 }
 
-/// The payloads in a program, found by their magic; the header gives the end, padding may follow.
+/// The payloads of a program's Vulkan delegates; several delegates may share one.
 fn payloads(program: &[u8]) -> Vec<&[u8]> {
-    let magic = (4..program.len().saturating_sub(26)).filter(|&at| &program[at..at + 4] == b"VH00");
-    let payload = |at: usize| {
-        let start = at - 4;
-        let field = |at: usize| u32::from_le_bytes(program[start + at..start + at + 4].try_into().unwrap());
-        let end = start + field(18) as usize + field(22) as usize;
-        &program[start..end.min(program.len())]
-    };
-    magic.map(payload).collect()
+    let program = Program::parse(program).unwrap();
+    let methods = program.methods().map(Result::unwrap);
+    methods.flat_map(vulkan_payloads).collect()
+}
+
+fn vulkan_payloads(method: Method<'_>) -> Vec<&[u8]> {
+    let vulkan = method.delegates().iter().filter(|delegate| delegate.id == "VulkanBackend");
+    vulkan.map(|delegate| delegate.payload).collect()
 }
 
 fn cases() -> Vec<Json> {

@@ -37,7 +37,7 @@ impl<'g> Call<'_, 'g> {
     }
 
     fn kind_fault(&self, slot: usize, expected: &'static str) -> Fault {
-        let found = self.value(slot).map_or("nothing", kind_name);
+        let found = self.value(slot).map_or("nothing", Value::kind);
         Fault::Kind { slot, expected, found }
     }
 
@@ -317,20 +317,4 @@ fn integral(value: f64) -> Option<i64> {
     let whole = value.fract() == 0.0 && value.abs() < 9.0e15;
     #[expect(clippy::cast_possible_truncation, reason = "whole and far inside the range of i64")]
     whole.then_some(value as i64)
-}
-
-fn kind_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "Null",
-        Value::Int(_) => "Int",
-        Value::Double(_) => "Double",
-        Value::Bool(_) => "Bool",
-        Value::String(_) => "String",
-        Value::IntList(_) => "IntList",
-        Value::DoubleList(_) => "DoubleList",
-        Value::BoolList(_) => "BoolList",
-        Value::ValueList(_) => "ValueList",
-        Value::Tensor(_) => "Tensor",
-        Value::SymInt => "SymInt",
-    }
 }

@@ -26,6 +26,8 @@ pub struct Tolerance {
 impl Tolerance {
     /// Reassociated single-precision sums and what Vulkan allows `exp`, division and the inverse root.
     pub const SINGLE: Self = Self { absolute: 0.0, peak: 1e-5, relative: 1e-4, integer: 0.0 };
+    /// Products of halves, as for the fixtures of `force_fp16`.
+    pub const HALVES: Self = Self { absolute: 0.0, peak: 1e-3, relative: 5e-3, integer: 0.0 };
     /// Not a bit off.
     pub const EXACT: Self = Self { absolute: 0.0, peak: 0.0, relative: 0.0, integer: 0.0 };
     /// What Vulkan allows `sin` and `cos`: 2⁻¹¹.

@@ -99,9 +99,8 @@ void store(uint at, uint channel, ELEM sum) {
     precise float value = float(sum);
     if (HAS_SCALES) value *= x_scale * scales[channel % scale_count];
     if (HAS_BIAS) value += bias[channel];
-    // A NaN fails both comparisons and stays.
-    if (value < low) value = low;
-    if (value > high) value = high;
+    // A NaN stays. It is told by its bits: compilers make a minimum and a maximum, which drop it, of comparisons.
+    if ((floatBitsToUint(value) & 0x7FFFFFFFu) <= 0x7F800000u) value = min(max(value, low), high);
     if (QUANTISES) {
         precise float steps = roundEven(value * out_inverse);
         // Far enough for any code, near enough not to wrap when the zero point is added.

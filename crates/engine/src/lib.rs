@@ -22,6 +22,7 @@ mod weights;
 
 pub use context::Context;
 pub use error::{CallFault, Error, Fault};
+pub use etvk_kernels::Tier;
 pub use executor::{Counters, Executor, LoadOptions, Mark, Phase, Timing};
 pub use inputs::{Input, PortInfo};
 pub use ir::Program;

@@ -187,7 +187,7 @@ float unary_float(float x) {
         case OP_RELU: y = is_nan(x) ? x : max(x, 0.0); break;
         case OP_CLAMP_F: y = clamp_float(x, s0, s1); break;
         case OP_HARDSHRINK: y = is_nan(x) || magnitude(x) > s0 ? x : 0.0; break;
-        case OP_HARDSIGMOID: y = clamp_float(x / 6.0 + 0.5, 0.0, 1.0); break;
+        case OP_HARDSIGMOID: y = clamp_float(x + 3.0, 0.0, 6.0) / 6.0; break;
         case OP_HARDSWISH: y = x * clamp_float(x + 3.0, 0.0, 6.0) / 6.0; break;
         case OP_LEAKY_RELU: y = x > 0.0 ? x : s0 * x; break;
         case OP_ROUND: y = roundEven(x); break;

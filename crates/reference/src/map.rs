@@ -44,7 +44,7 @@ pub(crate) fn sigmoid(x: f64) -> f64 {
 }
 
 pub(crate) fn hardsigmoid(x: f64) -> f64 {
-    clamped(x / 6.0 + 0.5, Some(0.0), Some(1.0))
+    clamped(x + 3.0, Some(0.0), Some(6.0)) / 6.0
 }
 
 pub(crate) fn hardswish(x: f64) -> f64 {
@@ -229,7 +229,12 @@ fn int_pow(base: i64, exponent: i64) -> i64 {
 
 pub(crate) fn pow_scalar(frame: &mut Frame<'_>) -> Result<(), Fault> {
     let exponent = frame.float(1)?;
-    unary(frame, |x| x.powf(exponent))
+    // PyTorch takes roots, of −0 and −∞ as well.
+    unary(frame, |x| match exponent {
+        0.5 => x.sqrt(),
+        -0.5 => 1.0 / x.sqrt(),
+        _ => x.powf(exponent),
+    })
 }
 
 /// `output = test(a <=> b)`, where unordered operands compare as `None`.

@@ -256,11 +256,12 @@ pub(super) fn pow_scalar(call: &mut Call<'_, '_>) -> Lowered<()> {
         return emit(call, MapOp::PowI, [wrapping_word(call.int(1)?), 0], vec![x], 2);
     }
     let x = call.floats(x);
-    // A square is exact where the general power need not be.
-    let (op, inputs, scalars) = if exponent == 2.0 {
-        (MapOp::MulF, vec![x, x], [word(1.0), 0])
-    } else {
-        (MapOp::PowF, vec![x], [word(exponent), 0])
+    // A square is exact where the general power need not be; for halves PyTorch takes roots, of −0 and −∞ as well.
+    let (op, inputs, scalars) = match exponent {
+        2.0 => (MapOp::MulF, vec![x, x], [word(1.0), 0]),
+        0.5 => (MapOp::Sqrt, vec![x], [0; 2]),
+        -0.5 => (MapOp::Rsqrt, vec![x], [0; 2]),
+        _ => (MapOp::PowF, vec![x], [word(exponent), 0]),
     };
     emit(call, op, scalars, inputs, 2)
 }

@@ -6,7 +6,7 @@ use etvk_vkgraph::{DType, Payload};
 
 use crate::Fixture;
 
-/// A language model: token ids [1, S] and positions [S] (or the first of them, [1]) in, logits out.
+/// A language model: token ids \[1, S\] and positions \[S\] (or the first of them, \[1\]) in, logits out.
 pub struct Decoder {
     executor: Executor,
     /// Where the tokens are among the inputs.

@@ -7,6 +7,7 @@ mod conv;
 mod conv_int8;
 mod copy;
 mod coverage;
+mod extremes;
 mod fill;
 mod fused;
 mod gather;

@@ -18,9 +18,26 @@ release of ExecuTorch whose exporter writes the name (0.5: or earlier); a dash i
 internals, another spelling, or an operator that exporters leave on the CPU today. A family is a file in
 `crates/engine/src/ops/`. Arguments that an operator writes to, by position, keep their contents from one execution to the
 next. What differs from upstream is in [differences.md](differences.md).
+
+*Cases* counts the programs in `tests/fixtures` that call the name: upstream's exporter wrote them, PyTorch computed what
+they should give. Every name has besides a property that compares it with the CPU reference on random graphs.
 ";
 
-fn page() -> String {
+/// How many programs in the fixtures call each name.
+fn cases() -> std::io::Result<BTreeMap<String, usize>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/manifest.json");
+    let manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(path)?)?;
+    let mut cases = BTreeMap::new();
+    for case in manifest["cases"].as_array().into_iter().flatten() {
+        for name in case["vulkan_ops"].as_object().into_iter().flat_map(|calls| calls.keys()) {
+            *cases.entry(name.clone()).or_default() += 1;
+        }
+    }
+    Ok(cases)
+}
+
+fn page() -> std::io::Result<String> {
+    let cases = cases()?;
     let mut families: BTreeMap<&str, Vec<&Operator>> = BTreeMap::new();
     for operator in OPERATORS {
         families.entry(operator.family).or_default().push(operator);
@@ -29,25 +46,29 @@ fn page() -> String {
     for (family, operators) in families {
         let _ = write!(
             page,
-            "\n## {family}\n\n| Name | Types | Since | Writes to |\n| --- | --- | --- | --- |\n"
+            "\n## {family}\n\n| Name | Types | Since | Cases | Writes to |\n| --- | --- | --- | --- | --- |\n"
         );
         for operator in operators {
             let writes: Vec<String> = operator.mutates.iter().map(usize::to_string).collect();
             let (name, types, since) = (operator.name, operator.types(), operator.since);
-            let _ = writeln!(page, "| `{name}` | {types} | {since} | {} |", writes.join(", "));
+            let count = cases.get(name).copied().unwrap_or(0);
+            let _ = writeln!(page, "| `{name}` | {types} | {since} | {count} | {} |", writes.join(", "));
         }
     }
-    page
+    Ok(page)
 }
 
 #[test]
 fn the_page_is_the_table() -> std::io::Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operators.md");
-    let want = page();
+    let want = page()?;
     if std::env::var_os("ETVK_BLESS").is_some() {
         return std::fs::write(path, want);
     }
     let found = std::fs::read_to_string(path)?;
-    assert!(found == want, "docs/operators.md is not the operator table; rewrite it with ETVK_BLESS=1");
+    assert!(
+        found == want,
+        "docs/operators.md is not the operator table with its fixtures; rewrite it with ETVK_BLESS=1"
+    );
     Ok(())
 }

@@ -164,7 +164,8 @@ fn flags(op: &Sdpa<'_>) -> u32 {
 
 /// Whether the kernel for few queries can take the operands.
 fn suits_few(op: &Sdpa<'_>, operands: [&[u32; 4]; 3], width: u32, queries: u64, limits: &Limits) -> bool {
-    const MOST_QUERIES: u64 = 32;
+    const FEW_QUERIES: u64 = 32;
+    const WIDE: u32 = 256;
     const MOST_WIDTH: u32 = 512;
     let aligned = operands.into_iter().flatten().all(|number| number.is_multiple_of(4));
     limits.tier >= Tier::Middle
@@ -174,7 +175,8 @@ fn suits_few(op: &Sdpa<'_>, operands: [&[u32; 4]; 3], width: u32, queries: u64, 
         && aligned
         && width.is_multiple_of(4)
         && width <= MOST_WIDTH
-        && queries <= MOST_QUERIES
+        // Whole lines pay for wide heads however many queries there are.
+        && (queries <= FEW_QUERIES || width >= WIDE)
 }
 
 /// Rows of a tile of the kernel for few queries.

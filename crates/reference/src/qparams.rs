@@ -242,7 +242,7 @@ pub(crate) fn choose_affine(frame: &mut Frame<'_>) -> Result<(), Fault> {
     };
     let blocks = block_counts(frame, &x, 2)?;
     let range = range(frame, 4)?;
-    let eps = frame.optional_float(6)?.unwrap_or(f32::MIN_POSITIVE.into());
+    let eps = frame.optional_float(6)?.unwrap_or(f32::EPSILON.into());
     let mut items = vec![Vec::new(); count(&blocks)?];
     let values = x.floats();
     collect(x.dims(), |at| {
@@ -297,7 +297,7 @@ pub(crate) fn choose_per_token(frame: &mut Frame<'_>) -> Result<(), Fault> {
 pub(crate) fn choose_per_row(frame: &mut Frame<'_>) -> Result<(), Fault> {
     let x = frame.tensor(0)?;
     let range = range(frame, 1)?;
-    let row = |row: &[f64]| choose(Mapping::Asymmetric, extremes(row), range, f32::MIN_POSITIVE.into());
+    let row = |row: &[f64]| choose(Mapping::Asymmetric, extremes(row), range, f32::EPSILON.into());
     let scales: Vec<Scale> = x.floats().chunks(x.width().max(1)).map(row).collect();
     for (slot, tensor) in [3, 4].into_iter().zip(outputs(&scales, &[scales.len()])) {
         frame.write(frame.id(slot)?, tensor)?;

@@ -15,7 +15,7 @@ demo: ## decode the tiny Gemma 4 fixture on this machine's Vulkan device
 	cargo build --release --package etvk-cli
 	@cargo run --release --quiet --package etvk-cli -- demo $(DEMO)
 
-test: ## format, lints, docs, the suite and three doors on lavapipe, conformance again on SwiftShader
+test: ## format, lints, docs, the suite and three doors on lavapipe, two of them on SwiftShader
 	@scripts/test.sh cpu
 
 test-gpu: ## the suite and conformance on this machine's own device

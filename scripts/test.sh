@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs everything that checks the project. Usage: test.sh [cpu|gpu]
 #   cpu  (default) format, lints, docs, the whole suite on lavapipe, the conformance suite there through three doors (the
-#        Rust API, the C interface, ExecuTorch's runtime) and again on SwiftShader, the examples of the README
+#        Rust API, the C interface, ExecuTorch's runtime) and through the first and the last on SwiftShader, the examples of
+#        the README
 #   gpu  the suite, the conformance suite and the examples on this machine's own device
 # The validation layers are on, and any message of theirs fails the run. Everything that can run does run; the
 # last lines are the results.
@@ -85,9 +86,10 @@ count_tests() { # NAME
         END { printf "%s: %d passed, %d failed, %d skipped\n", name, p, f, s }' "$scratch/log" >>"$scratch/counts"
 }
 
-conformance() { # NAME OPTION…
+conformance() { # NAME OPTION…; the results also go to conformance-NAME.xml, beside the command
     local counts
-    step "$1: conformance" "$etvk" conformance tests/fixtures --expected tests/expected-failures.toml "${@:2}"
+    step "$1: conformance" "$etvk" conformance tests/fixtures --expected tests/expected-failures.toml \
+        --junit "${etvk%/*}/conformance-$1.xml" "${@:2}"
     counts=$(grep -aoE '[0-9]+ passed, [0-9]+ failed(, [0-9]+ failed as expected)?' "$scratch/log" | tail -n 1)
     if [ -n "$counts" ]; then echo "$1: $counts" >>"$scratch/counts"; else report "$1: conformance has no summary line" 1; fi
     validation "$1: conformance"
@@ -99,8 +101,7 @@ executorch() { # NAME
     wheel=$(scripts/executorch.sh)
     report "$1: ExecuTorch's wheel" $? || return
     step "$1: backend" scripts/ffi.sh build "$wheel" debug || return
-    conformance "$1: three doors" --via rust,capi,executorch --junit "${etvk%/*}/conformance-$1.xml" \
-        --etdump "$scratch/etdump"
+    conformance "$1" --via rust,capi,executorch --etdump "$scratch/etdump"
     [ -n "$(grep -laF kernel_name -r "$scratch/etdump")" ]
     report "$1: kernel names in ETDumps" $?
     step "$1: harness" scripts/ffi.sh harness "$wheel" debug
@@ -147,6 +148,6 @@ executorch "$device"
 
 if [ "$where" = cpu ]; then
     use_driver "$swiftshader"
-    conformance swiftshader
+    conformance swiftshader --via rust,executorch
 fi
 finish

@@ -1,10 +1,6 @@
 // linear_q: out[m, n] = Σ_k x[m, k] · code[n, k] · scale[k / group_size, n] (+ bias[n]), tiles of the output.
 //
-// Binding 0  x       f32 [M, K], rows x_row apart
-// Binding 1  weight  packed codes [N, K] (formats in include/linear_q.glsl)
-// Binding 2  scales  words or halves [K / group_size, ⌈N⌉4]
-// Binding 3  bias    f32 [N]; any buffer without HAS_BIAS
-// Binding 4  out     f32, rows of out_row elements, from column first_n
+// Bindings, epilogues and weight formats: include/linear_q.glsl.
 // The weight is dequantised into shared memory. Tiers: plain; full multiplies 16×16 cooperative matrices of halves with
 // f32 sums (linear_q_matrix.glsl), for x that may be rounded to half.
 #version 450
@@ -28,10 +24,20 @@ layout(constant_id = 8) const uint TILE_N = 64;
 #else
 #include "include/tile.glsl"
 
+// Stored columns of a tile: half of it is gates and half is what they open, where there are gates.
+const uint OUT_N = EPILOGUE == GATED ? TILE_N / 2u : TILE_N;
+
+// The weight row of column `c` of a tile, n_size or more where there is none.
+uint weight_row(uint first_column, uint c) {
+    if (EPILOGUE != GATED) return first_column + c;
+    uint n = first_column + c % OUT_N;
+    return n < width[0] ? n + c / OUT_N * width[0] : n_size;
+}
+
 void main() {
-    uint tiles_n = (n_size + TILE_N - 1u) / TILE_N;
+    uint tiles_n = (out_columns() + OUT_N - 1u) / OUT_N;
     uint first_row = (flat_group() / tiles_n) * TILE_M;
-    uint first_column = (flat_group() % tiles_n) * TILE_N;
+    uint first_column = (flat_group() % tiles_n) * OUT_N;
     if (first_row >= m_size) return;
     uint lane = gl_LocalInvocationID.x;
     uint threads = gl_WorkGroupSize.x;
@@ -46,7 +52,7 @@ void main() {
         }
         for (uint e = lane; e < TILE_N * STEP / 8u; e += threads) {
             uint at = (e % 2u) * 8u * PITCH + e / 2u;
-            uint n = first_column + e / 2u;
+            uint n = weight_row(first_column, e / 2u);
             uint octet = k0 / 8u + e % 2u;
             vec4 low = vec4(0.0);
             vec4 high = vec4(0.0);
@@ -74,9 +80,15 @@ void main() {
     for (uint i = 0u; i < 4u; i++) {
         uint m = first_row + tile_row(i);
         if (m >= m_size) break;
-        for (uint j = 0u; j < 4u; j++) {
+        // Columns j and j + 2 of an invocation lie half a tile apart.
+        for (uint j = 0u; j < (EPILOGUE == GATED ? 2u : 4u); j++) {
             uint n = first_column + tile_column(j);
-            if (n < n_size) store(m, n, sum[i][j]);
+            if (n >= out_columns()) continue;
+            if (EPILOGUE == GATED) {
+                store_gated(m, n, sum[i][j], sum[i][j + 2u]);
+            } else {
+                store(m, n, sum[i][j]);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 // linear_q_rows: the product of linear_q.comp for few rows of x (M ≤ 8): a matrix-vector product.
 //
-// Bindings as in linear_q.comp.
-// A workgroup makes M_ROWS × N_ROWS outputs; its invocations stride over K, eight codes of each weight row at a
+// Bindings, epilogues and weight formats: include/linear_q.glsl.
+// A workgroup makes M_ROWS × N_ROWS products; its invocations stride over K, eight codes of each weight row at a
 // time, and add their sums up at the end: by a tree (tier plain) or by subgroups of any size (tier middle).
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -18,11 +18,27 @@ const uint SUMS = M_ROWS * N_ROWS;
 #include "include/linear_q.glsl"
 #include "include/flat.glsl"
 
+// Columns that are stored. Where there are gates, weight row 2i is one and 2i + 1 is what it opens.
+const uint OUT_N = EPILOGUE == GATED ? N_ROWS / 2u : N_ROWS;
+
 shared float partial[SUMS * gl_WorkGroupSize.x];
 
+// Rows beyond the last are computed from it and not stored.
+uint weight_row(uint n0, uint r) {
+    if (EPILOGUE == GATED) return min(n0 + r / 2u, width[0] - 1u) + r % 2u * width[0];
+    return min(n0 + r, n_size - 1u);
+}
+
+// Sum `s` of the workgroup.
+float total(uint parts, uint s) {
+    float sum = 0.0;
+    for (uint part = 0u; part < parts; part++) sum += partial[part * SUMS + s];
+    return sum;
+}
+
 void main() {
-    uint n0 = flat_group() * N_ROWS;
-    if (n0 >= n_size) return;
+    uint n0 = flat_group() * OUT_N;
+    if (n0 >= out_columns()) return;
     uint lane = gl_LocalInvocationID.x;
 
     float sum[SUMS];
@@ -34,8 +50,7 @@ void main() {
         vec4 high[N_ROWS];
         float scale[N_ROWS];
         for (uint r = 0u; r < N_ROWS; r++) {
-            // Rows beyond the last are computed from it and not stored.
-            uint n = min(n0 + r, n_size - 1u);
+            uint n = weight_row(n0, r);
             load_codes(n, octet, low[r], high[r]);
             scale[r] = 1.0;
             if (WHOLE_GROUPS) {
@@ -56,8 +71,8 @@ void main() {
 
 #ifdef SUBGROUP
     for (uint s = 0u; s < SUMS; s++) {
-        float total = subgroupAdd(sum[s]);
-        if (subgroupElect()) partial[gl_SubgroupID * SUMS + s] = total;
+        float all_lanes = subgroupAdd(sum[s]);
+        if (subgroupElect()) partial[gl_SubgroupID * SUMS + s] = all_lanes;
     }
     uint parts = gl_NumSubgroups;
     barrier();
@@ -72,12 +87,14 @@ void main() {
     uint parts = 1u;
 #endif
 
-    for (uint s = lane; s < SUMS; s += gl_WorkGroupSize.x) {
-        uint m = s / N_ROWS;
-        uint n = n0 + s % N_ROWS;
-        if (m >= m_size || n >= n_size) continue;
-        float total = 0.0;
-        for (uint part = 0u; part < parts; part++) total += partial[part * SUMS + s];
-        store(m, n, total);
+    for (uint o = lane; o < M_ROWS * OUT_N; o += gl_WorkGroupSize.x) {
+        uint m = o / OUT_N;
+        uint n = n0 + o % OUT_N;
+        if (m >= m_size || n >= out_columns()) continue;
+        if (EPILOGUE == GATED) {
+            store_gated(m, n, total(parts, o * 2u), total(parts, o * 2u + 1u));
+        } else {
+            store(m, n, total(parts, o));
+        }
     }
 }

@@ -146,10 +146,6 @@ float divide_floor(float a, float b) {
     return whole == 0.0 ? flip_sign(0.0, floatBitsToUint(q)) : whole;
 }
 
-float clamp_float(float x, float lo, float hi) {
-    return is_nan(x) ? x : min(max(x, lo), hi);
-}
-
 int to_int(float x, int lo, int hi) {
     if (is_nan(x)) return clamp(0, lo, hi);
     if (x >= 2147483648.0) return hi;

@@ -28,6 +28,7 @@ layout(local_size_x_id = 5) in;
 
 #include "include/dyn.glsl"
 #include "include/math.glsl"
+#include "include/sum.glsl"
 
 const uint RMS = 0u;
 const uint GROUP = 2u;
@@ -55,8 +56,6 @@ layout(push_constant) uniform Push {
     int strides[4];
 };
 
-shared float partials[256];
-
 int row_start(uint row) {
     int at = int(offset) + (dynamic_offset == NO_DYN ? 0 : dyn[dynamic_offset]);
     uint rest = row;
@@ -70,30 +69,6 @@ int row_start(uint row) {
         at += index * strides[d];
     }
     return at;
-}
-
-// The sum over the workgroup, for every invocation.
-float sum_all(float value) {
-#ifdef SUBGROUP
-    value = subgroupAdd(value);
-    if (gl_NumSubgroups == 1u) return value;
-    if (subgroupElect()) partials[gl_SubgroupID] = value;
-    barrier();
-    value = 0.0;
-    for (uint i = 0u; i < gl_NumSubgroups; i++) value += partials[i];
-#else
-    uint me = gl_LocalInvocationID.x;
-    partials[me] = value;
-    barrier();
-    for (uint half_size = gl_WorkGroupSize.x / 2u; half_size > 0u; half_size /= 2u) {
-        if (me < half_size) partials[me] += partials[me + half_size];
-        barrier();
-    }
-    value = partials[0];
-#endif
-    // The next use of `partials` must not overtake these reads.
-    barrier();
-    return value;
 }
 
 void main() {

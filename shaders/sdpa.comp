@@ -1,30 +1,47 @@
 // sdpa: out[b, h, s] = Σ_c p[c] · v[b, h / G, c], p = softmax over c of the scores of query (b, h, s), where
-// score[c] = scale · q[b, h, s] · k[b, h / G, c] (+ mask[b, h, s, c]), then cap · tanh(score / cap) with SOFTCAP, then −∞
-// for c > start + s with CAUSAL. Keys c < context: context_len, or with CACHED start + S (context_len at most).
-// A row that sees no key, or only −∞, gives zeros.
+// score[c] = scale · q[b, h, s] · k[b, h / G, c] (+ mask[b, h, s, c]), then cap · tanh(score / cap) with SOFTCAP, then, with
+// CAUSAL, −∞ for c > start + s and c ≤ start + s − window. Keys c < context: context_len, or with CACHED start + S
+// (context_len at most). A row that sees no key, or only −∞, gives zeros.
 //
-// Binding 0  q     f32 [B, H, S, D], strided, the last dimension contiguous (as in k and v)
-// Binding 1  k     words or halves [B, Hkv, C, D], strided
-// Binding 2  v     words or halves [B, Hkv, C, D], strided
-// Binding 3  mask  f32 [B, H, S, C], strided (0 where broadcast); any buffer without HAS_MASK
-// Binding 4  out   f32 [B, H, S, D], strided; with SPLIT partial results [B, Hkv, S, G, splits, D + 2] for sdpa_combine:
-//                  Σ exp(score − max) · v, then max and Σ exp(score − max) of the split's share of the keys
-// Binding 5  dyn   int words of the executor
+// Binding 0  q         f32 [B, H, S, D], strided, the last dimension contiguous (as in k and v)
+// Binding 1  k         words or halves [B, Hkv, C, D], strided
+// Binding 2  v         words or halves [B, Hkv, C, D], strided
+// Binding 3  mask      f32 [B, H, S, C], strided (0 where broadcast); any buffer without HAS_MASK
+// Binding 4  out       f32 [B, H, S, D], strided
+// Binding 5  dyn       int words of the executor
+// Binding 6  scratch   results of shares of the keys (sdpa_join.glsl)
+// Binding 7  counters  zeros before and after, one a tile
 // A workgroup streams over the keys, one an invocation at a time, with a running maximum and sum. Tiers: plain; middle
-// has another main function for few queries (sdpa_few.glsl).
+// has another main function for few queries (sdpa_few.glsl), full one for many (sdpa_matrix.glsl).
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #ifdef FEW
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
+#ifdef MATRIX
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
 
 // KEYS invocations, a multiple of 8 and at least 8 · ROWS, at most 128.
 layout(local_size_x_id = 0) in;
-// At most 8.
+// At most 8; on matrices a multiple of 16.
 layout(constant_id = 1) const uint ROWS = 8;
-// Elements of an output row that an invocation makes: ⌈D / KEYS⌉.
+// Elements of an output row that an invocation makes: ⌈D / KEYS⌉. For few queries, D / 4; on
+// matrices, the slices of D.
 layout(constant_id = 2) const uint COLUMNS = 1;
 #include "include/sdpa.glsl"
+
+#ifdef MATRIX
+#include "include/sdpa_matrix.glsl"
+#else
+#include "include/sdpa_join.glsl"
 
 #ifdef FEW
 #include "include/sdpa_few.glsl"
@@ -154,19 +171,23 @@ void main() {
         if (row >= part.rows) break;
         float total = 0.0;
         for (uint p = 0u; p < PARTS; p++) total += parts[i * PARTS + p];
-        uint to = result_at(part, row);
-        float factor = total > 0.0 ? 1.0 / total : 0.0;
-        if (SPLIT) {
-            factor = 1.0;
-            if (lane == 0u) {
-                dst[to + width] = row_max[i];
-                dst[to + width + 1u] = total;
+        if (part.shares > 1u) {
+            uint to = scratch_at(part, part.split, i, quads);
+            if (lane == 0u) scratch[to + quads] = vec4(row_max[i], total, 0.0, 0.0);
+            for (uint j = 0u; j < COLUMNS; j++) {
+                uint d = lane + j * KEYS;
+                if (d < width) scratch[to + d / 4u][d % 4u] = sum[i * COLUMNS + j];
+            }
+        } else {
+            uint to = result_at(part, row);
+            float factor = total > 0.0 ? 1.0 / total : 0.0;
+            for (uint j = 0u; j < COLUMNS; j++) {
+                uint d = lane + j * KEYS;
+                if (d < width) dst[to + d] = sum[i * COLUMNS + j] * factor;
             }
         }
-        for (uint j = 0u; j < COLUMNS; j++) {
-            uint d = lane + j * KEYS;
-            if (d < width) dst[to + d] = sum[i * COLUMNS + j] * factor;
-        }
     }
+    if (part.shares > 1u) join_shares(part, quads);
 }
+#endif
 #endif

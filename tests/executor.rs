@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use etvk_engine::{Counters, Error, Fault};
+use etvk_engine::{Counters, Error, Fault, PortInfo};
 use etvk_reference::{Arg, Data, Tensor};
 use etvk_tests::{Decoder, Draw, Fill, Step, Tolerance, Twin, check_validation, context, open};
 use etvk_vkgraph::{DType, GraphBuilder};
@@ -34,6 +34,24 @@ fn a_decode_step_after_the_first_only_submits() -> anyhow::Result<()> {
         let after = decoder.executor().counters();
         let want = Counters { executions: before.executions + 6, ..before };
         assert_eq!(after, want, "{name}");
+        assert_eq!(context.pipeline_count(), pipelines, "{name}");
+    }
+    Ok(context.device().validation_log().check()?)
+}
+
+#[test]
+fn kernels_of_the_first_steps_are_compiled_while_loading() -> anyhow::Result<()> {
+    let context = open()?;
+    for name in DECODERS {
+        let mut decoder = Decoder::load(&context, name)?;
+        let pipelines = context.pipeline_count();
+        assert!(pipelines > 0, "{name}");
+        let longest = decoder.executor().inputs().iter().find_map(|port| match port {
+            PortInfo::Tensor { bound, .. } if bound.len() == 2 => Some(bound[1]),
+            _ => None,
+        });
+        decoder.execute(&Step::new(0, longest.unwrap()))?;
+        decoder.execute(&Step::new(7, 1))?;
         assert_eq!(context.pipeline_count(), pipelines, "{name}");
     }
     Ok(context.device().validation_log().check()?)

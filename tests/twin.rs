@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use etvk_engine::{Executor, Input, LoadOptions};
+use etvk_engine::{Executor, Input, LoadOptions, Passes};
 use etvk_reference::{Arg, Interpreter, Tensor};
 use etvk_vkgraph::{DType, Graph, GraphBuilder, NamedData, Payload, TensorInfo, Value, ValueId};
 use proptest::test_runner::TestCaseError;
@@ -83,15 +83,26 @@ impl Twin {
     /// # Errors
     /// What either says about it.
     pub fn new(graph: &GraphBuilder) -> Result<Self, TestCaseError> {
+        Self::with(graph, Passes::all())
+    }
+
+    /// Loads a graph, in the engine with some passes only.
+    ///
+    /// # Errors
+    /// As [`Twin::new`].
+    pub fn with(graph: &GraphBuilder, passes: Passes) -> Result<Self, TestCaseError> {
         // Constants by content, as current exporters write them: equal ones share a key.
         let (bytes, named) = graph.finish_named();
         let named = Constants(named);
         let payload = Payload::parse(&bytes).map_err(|error| fail("parse", &error, ""))?;
         let text = describe(payload.graph());
         let context = crate::context().map_err(|error| TestCaseError::fail(format!("{error:#}")))?;
-        let executor =
-            Executor::load(context, &payload, LoadOptions { named: Some(&named), ..LoadOptions::default() })
-                .map_err(|error| fail("load", &error, &text))?;
+        let executor = Executor::load(
+            context,
+            &payload,
+            LoadOptions { named: Some(&named), passes, ..LoadOptions::default() },
+        )
+        .map_err(|error| fail("load", &error, &text))?;
         let interpreter = Interpreter::new(&payload, Some(&named))
             .map_err(|error| fail("reference load", &error, &text))?;
         Ok(Self { executor, interpreter, text })

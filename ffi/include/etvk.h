@@ -302,7 +302,7 @@ typedef struct EtvkCompileSpec {
 
 // Where constants outside the payload are looked up.
 typedef struct EtvkNamedData {
-  // Passed to `get`.
+  // Passed to `get`. Delegates with the same context and the same method name count as parts of one program.
   void *context;
   // Gives the bytes that are stored under a key of `key_len` bytes, which is not NUL-terminated. Returns OK after
   // filling `blob`; NOT_FOUND when there is no such key; another `EtvkStatus` when reading fails. Called only while
@@ -473,6 +473,10 @@ EtvkStatus etvk_delegate_ports(struct EtvkDelegate *delegate, size_t *inputs, si
 // Executes a delegate on `args`: its inputs, then its outputs. Inputs may have their graph's element type or: LONG
 // for 32-bit integers, if every element fits; any float type for floats, if every finite double fits. Outputs
 // likewise; there, floats become the nearest ones and infinite beyond the range of HALF.
+//
+// There may be fewer arguments than inputs and outputs: an operator that changes a buffer makes the first outputs its new
+// values (programs exported without `alias_buffer_mutations`). The delegate keeps them, if the payload tells which of its
+// constants each replaces; every execution must have the same number.
 //
 // Mutable buffers (KV caches) keep their contents from one execution to the next. An execution whose inputs are refused
 // leaves them alone, and the delegate goes on working; one that fails later may have changed them. After a panic,

@@ -1,5 +1,26 @@
-// What both quantised products share: bindings, push constants, the weight formats and the epilogue.
+// What the quantised products share: bindings, push constants, the weight formats and the epilogue.
+//
+// Binding 0   x              f32 [M, K], rows x_row apart
+// Binding 1   weight         packed codes [N, K]
+// Binding 2   scales         words or halves [K / group_size, ⌈N⌉4]
+// Binding 3   bias           f32 [N], if HAS_BIAS
+// Binding 4   operand        f32 [M, N], rows operand_row apart, for the epilogues ADD and MULTIPLY
+// Binding 5   base           f32 [K], this and the next three for the prologue of linear_q_vector.comp
+// Binding 6   branch_weight  f32 [K]
+// Binding 7   branch_scale   f32 [1]
+// Binding 8   norm_weight    f32 [K]
+// Binding 9…11  out0, out1, out2  f32 [M, width[i]]: the columns of the product are shared out in order
+// Binding 12  h              f32 [K], written by that prologue
+// Any buffer stands for one that is absent.
+//
+// Epilogues, of the product with its bias:
+//   NONE      out = product
+//   ADD       out = product + operand
+//   MULTIPLY  out = act(product) · operand
+//   GATED     out = act(gate) · up: weight rows 0…N/2 give gate and the others up, and out has N/2 columns
 #include "include/storage.glsl"
+#include "include/math.glsl"
+#include "include/activation.glsl"
 
 // Weight formats.
 const uint Q4_LOW = 0u;   // 4-bit codes + 8, two a byte, even k in the low half
@@ -18,12 +39,22 @@ layout(constant_id = 6) const bool X_VEC4 = true;
 // Eight neighbouring k, from a multiple of eight, always share a scale.
 const bool WHOLE_GROUPS = GROUP % 8u == 0u;
 
+const uint NONE = 0u;
+const uint ADD = 1u;
+const uint MULTIPLY = 2u;
+const uint GATED = 3u;
+layout(constant_id = 9) const uint EPILOGUE = NONE;
+layout(constant_id = 10) const uint ACTIVATION = GELU_TANH;
+
 layout(std430, set = 0, binding = 0) readonly buffer X { float x[]; };
 layout(std430, set = 0, binding = 0) readonly buffer X4 { vec4 x4[]; };
 layout(std430, set = 0, binding = 1) readonly buffer Weight { uint weight[]; };
 layout(std430, set = 0, binding = 2) readonly buffer Scales { uint scales[]; };
 layout(std430, set = 0, binding = 3) readonly buffer Bias { float bias[]; };
-layout(std430, set = 0, binding = 4) writeonly buffer Out { float dst[]; };
+layout(std430, set = 0, binding = 4) readonly buffer Operand { float operand[]; };
+layout(std430, set = 0, binding = 9) writeonly buffer Out0 { float out0[]; };
+layout(std430, set = 0, binding = 10) writeonly buffer Out1 { float out1[]; };
+layout(std430, set = 0, binding = 11) writeonly buffer Out2 { float out2[]; };
 
 layout(push_constant) uniform Push {
     uint m_size;
@@ -37,9 +68,16 @@ layout(push_constant) uniform Push {
     uint weight_words;
     // Elements between the scales of neighbouring groups.
     uint scale_row;
-    // First column of this launch within the whole scales, bias and out, and the elements of an output row.
-    uint first_n;
-    uint out_row;
+    // Columns of each output; 0 for those that are absent.
+    uint width[3];
+    float branch_eps;
+    float norm_eps;
+    // Bounds of the prologue's sum.
+    float branch_low;
+    float branch_high;
+    // Elements before the operand and between its rows.
+    uint operand_offset;
+    uint operand_row;
 };
 
 // The word at byte `at`, which need not be aligned. What lies beyond the weight is only multiplied by zeros.
@@ -80,7 +118,7 @@ void load_codes(uint n, uint octet, out vec4 low, out vec4 high) {
 
 float scale_at(uint n, uint k) {
     uint group = GROUP == 0u ? 0u : min(k, k_size - 1u) / max(GROUP, 1u);
-    uint at = group * scale_row + first_n + n;
+    uint at = group * scale_row + n;
     return LOAD(scales, SCALE_STORAGE, at);
 }
 
@@ -103,7 +141,34 @@ void load_x(uint m, uint octet, out vec4 low, out vec4 high) {
     }
 }
 
-void store(uint m, uint n, float sum) {
-    if (HAS_BIAS) sum += bias[first_n + n];
-    dst[m * out_row + first_n + n] = sum;
+// Columns that are stored, all outputs together.
+uint out_columns() { return EPILOGUE == GATED ? width[0] : n_size; }
+
+// Stores column `n` of row `m` of all outputs together.
+void put(uint m, uint n, float value) {
+    if (n < width[0]) {
+        out0[m * width[0] + n] = value;
+    } else if (n - width[0] < width[1]) {
+        out1[m * width[1] + n - width[0]] = value;
+    } else {
+        out2[m * width[2] + n - width[0] - width[1]] = value;
+    }
+}
+
+// The epilogues of one product.
+void store(uint m, uint n, float product) {
+    if (HAS_BIAS) product += bias[n];
+    uint at = operand_offset + m * operand_row + n;
+    if (EPILOGUE == ADD) product += operand[at];
+    if (EPILOGUE == MULTIPLY) product = activated(ACTIVATION, product) * operand[at];
+    put(m, n, product);
+}
+
+// The epilogue GATED.
+void store_gated(uint m, uint n, float gate, float up) {
+    if (HAS_BIAS) {
+        gate += bias[n];
+        up += bias[width[0] + n];
+    }
+    put(m, n, activated(ACTIVATION, gate) * up);
 }

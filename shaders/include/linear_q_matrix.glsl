@@ -1,7 +1,8 @@
 // The main function of linear_q.comp on cooperative matrices. K is a multiple of STEP, x is read as vec4, weight rows are
-// whole words of Q4_LOW codes, there is no bias, out_row and first_n are multiples of 4, and M and N are at least a tile:
-// the last tile of a row or column is moved back so that it is whole, and writes what its neighbour writes. There are
-// TILE_M · TILE_N / 64 invocations: one subgroup of 32 for each 32×64 part of the tile.
+// whole words of Q4_LOW codes, there is no bias, the columns of an output are multiples of 4 (of 16 where there are several
+// outputs), and M and N are at least a tile: the last tile of a row or column is moved back so that it is whole, and writes
+// what its neighbour writes. There are TILE_M · TILE_N / 64 invocations: one subgroup of 32 for each 32×64 part of the
+// tile. Where there are gates, 32 columns of that are gates and the next 32 what they open.
 //
 // Matrices go straight from registers to out. Passing single elements through shared memory, even on a path that is
 // never taken, makes the whole kernel four times slower on one NVIDIA driver (580.159).
@@ -18,6 +19,9 @@ const uint B_LOADS = 256u / TILE_M;
 // Matrices in the 32×64 part of a subgroup.
 const uint ROWS = 2u;
 const uint COLUMNS = 4u;
+// Stored columns of a tile.
+const uint OUT_N = EPILOGUE == GATED ? TILE_N / 2u : TILE_N;
+#define Sums coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>
 
 // Two of each: one is multiplied while the other is filled.
 shared f16vec4 a_tile[2u * A_TILE];
@@ -33,6 +37,12 @@ f16vec2 two_codes(uint word) {
     return unpackFloat2x16((word & 0x000F000Fu) | 0x64006400u) - f16vec2(1032.0);
 }
 
+// The weight row of column `c` of a tile.
+uint weight_row(uint first_column, uint c) {
+    if (EPILOGUE != GATED) return first_column + c;
+    return first_column + c / 64u * 32u + c % 32u + c / 32u % 2u * width[0];
+}
+
 void fetch(uint first_row, uint first_column, uint k0) {
     uint lane = gl_LocalInvocationID.x;
     uint threads = gl_WorkGroupSize.x;
@@ -45,14 +55,14 @@ void fetch(uint first_row, uint first_column, uint k0) {
     }
     [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
         uint e = lane + i * threads;
-        uint n = first_column + e / 4u;
+        uint n = weight_row(first_column, e / 4u);
         uint word = k0 / 8u + e % 4u;
         b_next[i] = weight[(weight_offset + n * row_bytes) / 4u + word];
         scale_next[i] = scale_at(n, word * 8u);
     }
 }
 
-void put(uint side) {
+void place(uint side) {
     uint lane = gl_LocalInvocationID.x;
     uint threads = gl_WorkGroupSize.x;
     [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
@@ -77,23 +87,40 @@ void put(uint side) {
     }
 }
 
+void activate(inout Sums values) {
+    for (uint i = 0u; i < values.length(); i++) values[i] = activated(ACTIVATION, values[i]);
+}
+
+// Stores rows m… and columns n… of all outputs together.
+void store_matrix(Sums values, uint m, uint n) {
+    if (n < width[0]) {
+        coopMatStore(values, out0, m * width[0] + n, width[0], gl_CooperativeMatrixLayoutRowMajor);
+    } else if (n - width[0] < width[1]) {
+        n -= width[0];
+        coopMatStore(values, out1, m * width[1] + n, width[1], gl_CooperativeMatrixLayoutRowMajor);
+    } else {
+        n -= width[0] + width[1];
+        coopMatStore(values, out2, m * width[2] + n, width[2], gl_CooperativeMatrixLayoutRowMajor);
+    }
+}
+
 void main() {
-    uint tiles_n = (n_size + TILE_N - 1u) / TILE_N;
+    uint tiles_n = (out_columns() + OUT_N - 1u) / OUT_N;
     uint first_row = (flat_group() / tiles_n) * TILE_M;
-    uint first_column = (flat_group() % tiles_n) * TILE_N;
+    uint first_column = (flat_group() % tiles_n) * OUT_N;
     if (first_row >= m_size) return;
     first_row = min(first_row, m_size - TILE_M);
-    first_column = min(first_column, n_size - TILE_N);
+    first_column = min(first_column, out_columns() - OUT_N);
     uint part_row = (gl_SubgroupID / (TILE_N / 64u)) * 32u;
     uint part_column = (gl_SubgroupID % (TILE_N / 64u)) * 64u;
 
-    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> sums[ROWS * COLUMNS];
+    Sums sums[ROWS * COLUMNS];
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) {
-        sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+        sums[i] = Sums(0.0);
     }
 
     fetch(first_row, first_column, 0u);
-    put(0u);
+    place(0u);
     barrier();
     uint side = 0u;
     for (uint k0 = 0u; k0 < k_size; k0 += STEP) {
@@ -115,15 +142,34 @@ void main() {
             }
         }
         side ^= 1u;
-        if (more) put(side);
+        if (more) place(side);
         barrier();
     }
 
+    first_row += part_row;
+    first_column += EPILOGUE == GATED ? part_column / 2u : part_column;
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
-            uint m = first_row + part_row + i * 16u;
-            uint n = first_column + part_column + j * 16u;
-            coopMatStore(sums[i * COLUMNS + j], dst, m * out_row + n, out_row, gl_CooperativeMatrixLayoutRowMajor);
+            if (EPILOGUE == GATED && j >= COLUMNS / 2u) continue;
+            Sums product = sums[i * COLUMNS + j];
+            uint m = first_row + i * 16u;
+            uint n = first_column + j * 16u;
+            if (EPILOGUE == GATED) {
+                activate(product);
+                product = product * sums[i * COLUMNS + j + COLUMNS / 2u];
+            }
+            if (EPILOGUE == ADD || EPILOGUE == MULTIPLY) {
+                Sums other;
+                uint at = operand_offset + m * operand_row + n;
+                coopMatLoad(other, operand, at, operand_row, gl_CooperativeMatrixLayoutRowMajor);
+                if (EPILOGUE == ADD) {
+                    product = product + other;
+                } else {
+                    activate(product);
+                    product = product * other;
+                }
+            }
+            store_matrix(product, m, n);
         }
     }
 }

@@ -15,6 +15,11 @@ float negated(float x) { return uintBitsToFloat(floatBitsToUint(x) ^ 0x80000000u
 // `x` with its sign flipped where `signs` has bit 31.
 float flip_sign(float x, uint signs) { return uintBitsToFloat(floatBitsToUint(x) ^ (signs & 0x80000000u)); }
 
+// The nearest to x of what lies between `lo` and `hi`; NaN stays NaN.
+float clamp_float(float x, float lo, float hi) {
+    return is_nan(x) ? x : min(max(x, lo), hi);
+}
+
 // x · 2^n for |x| in [0.5, 2], n in [-160, 130]; rounds once.
 float scaled(float x, int n) {
     int half_n = n >> 1;

@@ -6,6 +6,9 @@
 //! to the largest number; a subnormal result one more, because it may be rounded twice. NaN and signs of zeros are exact. Vulkan lets devices flush subnormals unless asked for
 //! more; on one that does (found out by a multiplication), a subnormal operand may count as 0, and 0 of the right sign
 //! may stand for a subnormal result.
+//!
+//! Graphs of halves are tested with the same numbers: by `force_fp16` they count as singles everywhere; halves of the model
+//! are what singles give, rounded once more.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use std::fmt::Write as _;
@@ -13,8 +16,8 @@ use std::sync::OnceLock;
 
 use anyhow::{anyhow, ensure};
 use etvk_reference::{Arg, Data, Tensor};
-use etvk_tests::{Twin, check_validation};
-use etvk_vkgraph::{DType, GraphBuilder};
+use etvk_tests::{Twin, check_validation, result};
+use etvk_vkgraph::{DType, GraphBuilder, ValueId};
 
 /// An argument between the operands and the output.
 #[derive(Clone, Copy)]
@@ -44,6 +47,42 @@ const fn ulps(ulps: u32) -> Bound {
     Bound { ulps, any_zero: false }
 }
 
+/// What the floats of a graph are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Floats {
+    Single,
+    /// Halves by `force_fp16`: the host sees singles.
+    Forced,
+    /// Halves of the model.
+    Half,
+}
+
+const ALL: [Floats; 3] = [Floats::Single, Floats::Forced, Floats::Half];
+
+impl Floats {
+    /// What a call writes: these floats, or another type.
+    fn result(self, graph: &mut GraphBuilder, to: DType, dims: &[u32]) -> ValueId {
+        match (self, to) {
+            (Self::Forced, DType::Float32) => result(graph, DType::Float16, dims),
+            (Self::Half, DType::Float32) => graph.tensor(DType::Float16, dims),
+            _ => graph.tensor(to, dims),
+        }
+    }
+
+    fn in_graph(self) -> DType {
+        if self == Self::Single { DType::Float32 } else { DType::Float16 }
+    }
+
+    /// The nearest number that the host can give.
+    fn nearest(self, x: f32) -> f32 {
+        if self == Self::Half { half::f16::from_f32(x).to_f32() } else { x }
+    }
+
+    fn of_host(self) -> DType {
+        if self == Self::Half { DType::Float16 } else { DType::Float32 }
+    }
+}
+
 /// Position of a number among all singles: neighbours differ by 1, both zeros are 0.
 fn ordered(x: f32) -> i64 {
     let magnitude = i64::from(x.to_bits() & 0x7fff_ffff);
@@ -60,6 +99,22 @@ fn single(x: f64) -> f32 {
 }
 
 impl Bound {
+    /// As `allows`, for a result that was rounded to a half.
+    fn allows_half(self, got: f32, want: f64) -> bool {
+        let near = half::f16::from_f32(single(want));
+        if want.is_nan() || got.is_nan() || want.is_infinite() {
+            return (want.is_nan() && got.is_nan()) || f64::from(got) == want;
+        }
+        if got == 0.0 && near.to_f32() == 0.0 {
+            return self.any_zero || got.is_sign_negative() == near.is_sign_negative();
+        }
+        let ordered = |x: half::f16| {
+            let magnitude = i32::from(x.to_bits() & 0x7fff);
+            if x.is_sign_negative() { -magnitude } else { magnitude }
+        };
+        (ordered(half::f16::from_f32(got)) - ordered(near)).abs() <= i32::from(self.ulps > 0)
+    }
+
     fn allows(self, got: f32, want: f64, flushes: bool) -> bool {
         let near = single(want);
         if want.is_nan() || got.is_nan() || want.is_infinite() {
@@ -78,22 +133,26 @@ impl Bound {
 }
 
 /// An operator's results for whole tensors of operands.
-fn evaluate(name: &str, operands: &[Vec<f32>], params: &[Param], to: DType) -> anyhow::Result<Vec<f32>> {
+fn evaluate(
+    floats: Floats,
+    (name, params, to): (&str, &[Param], DType),
+    operands: &[Vec<f32>],
+) -> anyhow::Result<Vec<f32>> {
     let mut graph = GraphBuilder::new();
     let count = operands[0].len();
     let dims = [u32::try_from(count)?];
-    let mut args: Vec<_> = operands.iter().map(|_| graph.input(DType::Float32, &dims)).collect();
+    let mut args: Vec<_> = operands.iter().map(|_| graph.input(floats.in_graph(), &dims)).collect();
     args.extend(params.iter().map(|param| match *param {
         Null => graph.null(),
         Number(number) => graph.double(number),
         Text(text) => graph.string(text),
     }));
-    let out = graph.tensor(to, &dims);
+    let out = floats.result(&mut graph, to, &dims);
     args.push(out);
     graph.call(name, &args);
     graph.outputs(&[out]);
     let tensor = |items: &Vec<f32>| {
-        Tensor::new(DType::Float32, &[count], Data::F64(items.iter().copied().map(f64::from).collect()))
+        Tensor::new(floats.of_host(), &[count], Data::F64(items.iter().copied().map(f64::from).collect()))
     };
     let inputs = operands.iter().map(|items| Ok(Arg::Tensor(tensor(items)?)));
     let inputs = inputs.collect::<anyhow::Result<Vec<Arg>>>()?;
@@ -111,18 +170,30 @@ fn flushes() -> anyhow::Result<bool> {
         return Ok(flushes);
     }
     let operands = [vec![f32::MIN_POSITIVE, f32::from_bits(1)], vec![0.5, 16_777_216.0]];
-    let found = evaluate("aten.mul.Tensor", &operands, &[], DType::Float32)?;
+    let found = evaluate(Floats::Single, ("aten.mul.Tensor", &[], DType::Float32), &operands)?;
     Ok(*FLUSHES.get_or_init(|| found.contains(&0.0)))
 }
 
-/// Compares all results of an operator with `want`.
+/// Compares all results of an operator with `want`, for all floats.
 fn check(
+    call: (&str, &[Param], Bound, DType),
+    operands: &[Vec<f32>],
+    want: impl Fn(&[f32]) -> f64,
+) -> anyhow::Result<()> {
+    ALL.iter().try_for_each(|&floats| check_of(floats, call, operands, &want))
+}
+
+fn check_of(
+    floats: Floats,
     (name, params, bound, to): (&str, &[Param], Bound, DType),
     operands: &[Vec<f32>],
     want: impl Fn(&[f32]) -> f64,
 ) -> anyhow::Result<()> {
-    let got = evaluate(name, operands, params, to)?;
+    let nearest = |items: &Vec<f32>| items.iter().map(|&x| floats.nearest(x)).collect();
+    let operands: Vec<Vec<f32>> = operands.iter().map(nearest).collect();
+    let got = evaluate(floats, (name, params, to), &operands)?;
     let flushes = flushes()?;
+    let rounded = floats == Floats::Half && to.is_float();
     let (mut wrong, mut text) = (0, String::new());
     for (at, &got) in got.iter().enumerate() {
         let x: Vec<f32> = operands.iter().map(|items| items[at]).collect();
@@ -132,7 +203,11 @@ fn check(
             let flush = |(i, &x): (usize, &f32)| if choice >> i & 1 == 1 { flushed(x) } else { x };
             x.iter().enumerate().map(flush).collect()
         };
-        if !(0..choices).any(|choice| bound.allows(got, want(&operands(choice)), flushes)) {
+        let allows = |want| match rounded {
+            true => bound.allows_half(got, want),
+            false => bound.allows(got, want, flushes),
+        };
+        if !(0..choices).any(|choice| allows(want(&operands(choice)))) {
             wrong += 1;
             if wrong <= 8 {
                 let want = want(&x);
@@ -141,7 +216,8 @@ fn check(
             }
         }
     }
-    ensure!(wrong == 0, "{name}: {wrong} of {} wrong (subnormals flushed: {flushes})\n{text}", got.len());
+    let of = got.len();
+    ensure!(wrong == 0, "{name}, {floats:?}: {wrong} of {of} wrong (subnormals flushed: {flushes})\n{text}");
     Ok(())
 }
 

@@ -116,7 +116,7 @@ fn group_size(draw: &mut Draw<'_>, k: u32) -> u32 {
 }
 
 /// Devices with matrix hardware round what the payload stores as halves to halves.
-fn rounding(dtype: DType) -> Result<Tolerance, TestCaseError> {
+pub(crate) fn rounding(dtype: DType) -> Result<Tolerance, TestCaseError> {
     let context = context().map_err(|error| TestCaseError::fail(format!("{error:#}")))?;
     Ok(if dtype == DType::Float16 && context.tier() >= Tier::Full {
         Tolerance::HALVES

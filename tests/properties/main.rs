@@ -16,6 +16,7 @@ mod linear_q;
 mod map;
 mod matmul;
 mod norm;
+mod passes;
 mod pool;
 mod qparams;
 mod quantize;

@@ -1,6 +1,6 @@
 //! Quantisation: parameters, codes, and back.
 
-use etvk_reference::Arg;
+use etvk_reference::{Arg, Data, Tensor};
 use etvk_tests::{Draw, Fill, Outcome, Tolerance, Twin, property, result};
 use etvk_vkgraph::{DType, GraphBuilder, ValueId};
 
@@ -184,14 +184,16 @@ fn parameters_of_rows() -> anyhow::Result<()> {
         });
         args.extend([graph.null(), graph.null()]);
         let mut out = bound[..bound.len() - 1].to_vec();
-        // A block of one element leaves nothing to reduce, so that its dimension stays.
-        let mut keep = bound[bound.len() - 1] == 1;
+        let mut keep = false;
         if draw.once_in(2) {
-            let keepdim = draw.once_in(2);
-            args.push(graph.bool(keepdim));
-            keep |= keepdim;
+            keep = draw.once_in(2);
+            args.push(graph.bool(keep));
         }
         out.extend(keep.then_some(1));
+        // Blocks of one element everywhere are one block of all.
+        if bound[bound.len() - 1] == 1 && !keep {
+            out.clear();
+        }
         let zeros = draw.pick(&[DType::Int32, DType::Int8]);
         let outs = [graph.tensor(DType::Float32, &out), graph.tensor(zeros, &out)];
         args.push(graph.value_list(&outs));
@@ -210,4 +212,144 @@ fn parameters_of_rows() -> anyhow::Result<()> {
         graph.outputs(&outs);
         run_rows(draw, &graph, &source, &bound)
     })
+}
+
+/// Sizes, block, mapping, codes, keepdim; sizes of the results, scales, zero points.
+type Chosen = (
+    &'static [u32],
+    &'static [i64],
+    &'static str,
+    [i64; 2],
+    bool,
+    &'static [usize],
+    &'static [f64],
+    &'static [i64],
+);
+
+/// What `choose_qparams_affine` of torchao 0.18 gives for the numbers ((37 i mod 101) − 43) / 8.
+const TORCHAO: &[Chosen] = &[
+    (
+        &[2, 8],
+        &[1, 4],
+        "ASYMMETRIC",
+        [-128, 127],
+        false,
+        &[2, 2],
+        &[0.036_274_51, 0.031_372_55, 0.044_607_844, 0.031_372_55],
+        &[20, -36, -16, -8],
+    ),
+    (
+        &[2, 8],
+        &[1, 4],
+        "ASYMMETRIC",
+        [-128, 127],
+        true,
+        &[2, 2],
+        &[0.036_274_51, 0.031_372_55, 0.044_607_844, 0.031_372_55],
+        &[20, -36, -16, -8],
+    ),
+    (
+        &[4, 6],
+        &[2, 3],
+        "SYMMETRIC_NO_CLIPPING_ERR",
+        [-8, 7],
+        false,
+        &[2, 2],
+        &[0.910_714_27, 0.732_142_87, 0.964_285_73, 0.785_714_27],
+        &[0, 0, 0, 0],
+    ),
+    (&[4, 6], &[4, 6], "ASYMMETRIC", [-128, 127], false, &[], &[0.047_549_02], &[-15]),
+    (&[4, 6], &[4, 6], "ASYMMETRIC", [0, 255], true, &[1, 1], &[0.047_549_02], &[113]),
+    (
+        &[2, 3, 4],
+        &[1, 3, 2],
+        "ASYMMETRIC",
+        [-128, 127],
+        false,
+        &[2, 2],
+        &[0.046_078_432, 0.034_803_923, 0.031_372_55, 0.044_607_844],
+        &[-11, 16, -48, -24],
+    ),
+    (
+        &[2, 3, 4],
+        &[1, 3, 2],
+        "SYMMETRIC",
+        [-128, 127],
+        true,
+        &[2, 1, 2],
+        &[0.05, 0.039_215_688, 0.043_137_256, 0.052_941_177],
+        &[0, 0, 0, 0],
+    ),
+    (
+        &[2, 3, 4],
+        &[2, 1, 4],
+        "SYMMETRIC",
+        [-128, 126],
+        false,
+        &[3],
+        &[0.042_322_833, 0.053_149_607, 0.050_196_85],
+        &[0, 0, 0],
+    ),
+    (
+        &[2, 3, 4],
+        &[2, 1, 4],
+        "ASYMMETRIC",
+        [-8, 7],
+        true,
+        &[1, 3, 1],
+        &[0.641_666_65, 0.641_666_65, 0.758_333_3],
+        &[0, -4, -1],
+    ),
+    (&[1, 8], &[1, 8], "ASYMMETRIC", [-128, 127], false, &[1], &[0.041_176_47], &[3]),
+    (&[1, 8], &[1, 4], "SYMMETRIC", [0, 255], true, &[1, 2], &[0.042_156_864, 0.040_196_08], &[128, 128]),
+    (
+        &[3, 4],
+        &[3, 1],
+        "ASYMMETRIC",
+        [-128, 127],
+        false,
+        &[4],
+        &[0.046_078_432, 0.026_470_589, 0.026_470_589, 0.026_470_589],
+        &[-11, -67, -19, 61],
+    ),
+    (
+        &[3, 4],
+        &[3, 1],
+        "SYMMETRIC_NO_CLIPPING_ERR",
+        [-128, 127],
+        true,
+        &[1, 4],
+        &[0.050_196_85, 0.040_354_33, 0.030_511_811, 0.039_062_5],
+        &[0, 0, 0, 0],
+    ),
+    (&[4, 6], &[1, 1], "ASYMMETRIC", [-128, 127], false, &[], &[0.047_549_02], &[-15]),
+    (&[3, 1], &[1, 1], "SYMMETRIC", [-128, 127], false, &[], &[0.042_156_864], &[0]),
+];
+
+#[test]
+fn parameters_of_blocks_are_those_of_torchao() -> anyhow::Result<()> {
+    for &(sizes, block, mapping, [low, high], keepdim, dims, scales, zeros) in TORCHAO {
+        let mut graph = GraphBuilder::new();
+        let x = graph.input(DType::Float32, sizes);
+        let (mapping, block) = (graph.string(mapping), graph.int_list(block));
+        let (null, low, high, keep) = (graph.null(), graph.int(low), graph.int(high), graph.bool(keepdim));
+        let out: Vec<u32> = dims.iter().map(|&size| u32::try_from(size)).collect::<Result<_, _>>()?;
+        let outs = [graph.tensor(DType::Float32, &out), graph.tensor(DType::Int32, &out)];
+        let list = graph.value_list(&outs);
+        graph.call(CHOOSE, &[x, mapping, block, null, low, high, null, null, null, keep, list]);
+        graph.outputs(&outs);
+        let mut twin = Twin::new(&graph).map_err(|error| anyhow::anyhow!("{error}"))?;
+        let own: Vec<usize> = sizes.iter().map(|&size| size as usize).collect();
+        let count: usize = own.iter().product();
+        let numbers = (0..count).map(|i| ((37 * i % 101) as f64 - 43.0) / 8.0).collect();
+        let input = [Arg::Tensor(Tensor::new(DType::Float32, &own, Data::F64(numbers))?)];
+        twin.run(&input, Tolerance::SINGLE).map_err(|error| anyhow::anyhow!("{error}"))?;
+        let found = twin.execute(&input)?;
+        let [Arg::Tensor(scale), Arg::Tensor(zero)] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((scale.dims(), zero.dims()), (dims, dims), "{sizes:?}");
+        assert_eq!(zero.integers(), zeros, "{sizes:?}");
+        let near = |(x, want): (&f64, &f64)| (x - want).abs() <= 1e-6 * want;
+        assert!(scale.floats().iter().zip(scales).all(near), "{:?}, want {scales:?}", scale.floats());
+    }
+    Ok(())
 }

@@ -247,8 +247,12 @@ fn parameters_of_blocks() -> anyhow::Result<()> {
         let keep = draw.once_in(2);
         args.push(graph.bool(keep));
         let kept = |&(&size, &block): &(&u32, &u32)| keep || block == 1 || size != block;
-        let dims: Vec<u32> =
+        let mut dims: Vec<u32> =
             bound.iter().zip(&block).filter(kept).map(|(&size, &block)| size / block).collect();
+        // Blocks of one element everywhere are one block of all.
+        if !keep && block.iter().all(|&block| block == 1) {
+            dims.clear();
+        }
         let outs = [graph.tensor(DType::Float32, &dims), graph.tensor(DType::Int32, &dims)];
         args.push(graph.value_list(&outs));
         graph.call(CHOOSE_BLOCKS, &args);

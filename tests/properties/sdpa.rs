@@ -1,9 +1,10 @@
 //! Attention, with and without a cache.
 
 use etvk_reference::{Arg, Data, Tensor};
-use etvk_tests::{Draw, Fill, Outcome, Tolerance, Twin, property, result};
+use etvk_tests::{Draw, Fill, Outcome, Twin, property, result};
 use etvk_vkgraph::{DType, GraphBuilder, ValueId};
 
+use crate::linear_q::rounding;
 use crate::source::Source;
 
 const CACHED: &[&str] = &["llama.sdpa_with_kv_cache.default", "sdpa_with_kv_cache.default"];
@@ -153,6 +154,35 @@ impl Attention {
         (id, true)
     }
 
+    /// A mask that is a slice of a constant with a row for each position: windows over the latest keys, which the
+    /// engine recognises, or nearly that.
+    fn windows(&mut self, draw: &mut Draw<'_>, query: ValueId) -> ValueId {
+        let (queries, capacity) = (self.sizes.queries, self.sizes.capacity);
+        let width = draw.pick(&[3, 1, 2, 16, capacity, 100]);
+        let closed = draw.pick(&[f64::NEG_INFINITY, -65504.0]);
+        let open = |p: u32, c: u32| c <= p && c + width > p;
+        let mut table: Vec<f64> = (0..capacity * capacity)
+            .map(|i| if open(i / capacity, i % capacity) { 0.0 } else { closed })
+            .collect();
+        if draw.once_in(3) {
+            let at = draw.below(table.len());
+            table[at] = draw.pick(&[-1.0, 0.0, 2.0]);
+        }
+        let dims = [capacity, capacity];
+        #[expect(clippy::expect_used, reason = "as many elements as the sizes say")]
+        let bytes = Tensor::new(self.dtype, &dims.map(|size| size as usize), Data::F64(table))
+            .expect("a tensor")
+            .to_le_bytes();
+        let table = self.graph.constant(self.dtype, &dims, bytes);
+        let [zero, one] = [0, 1].map(|number| self.graph.int(number));
+        let (count, end) = (self.graph.sym_int(), self.graph.sym_int());
+        self.graph.call("sym_size.int", &[query, one, count]);
+        self.graph.call("add", &[self.start, count, end]);
+        let rows = result(&mut self.graph, self.dtype, &[queries, capacity]);
+        self.graph.call("aten.slice_copy.Tensor", &[table, zero, self.start, end, one, rows]);
+        rows
+    }
+
     /// A truth value or none.
     fn causal(&mut self, draw: &mut Draw<'_>) -> ValueId {
         match draw.below(3) {
@@ -197,7 +227,7 @@ impl Attention {
             if start + rows > capacity {
                 (start, rows) = (capacity - rows.min(capacity), rows.min(capacity));
             }
-            twin.run(&self.args(draw, rows, start), Tolerance::SINGLE)?;
+            twin.run(&self.args(draw, rows, start), rounding(self.dtype)?)?;
             next = start + rows;
         }
         Ok(())
@@ -279,6 +309,24 @@ fn caches_written_and_read() -> anyhow::Result<()> {
         })?;
     }
     Ok(())
+}
+
+#[test]
+fn windows_of_a_table() -> anyhow::Result<()> {
+    property(&["sdpa_with_kv_cache.default", "aten.slice_copy.Tensor"], 40, |draw| {
+        let mut attention = Attention::new(draw);
+        let (q, k) = (attention.rows(draw, false), attention.rows(draw, true));
+        let v = attention.rows(draw, true);
+        let caches = [attention.cache(draw), attention.cache(draw)];
+        let length = attention.graph.int(1);
+        let mask = attention.windows(draw, q);
+        let nulls = [(); 2].map(|()| attention.graph.null());
+        let (scale, out) = (attention.scale(draw), attention.output());
+        let head = [q, k, v, caches[0], caches[1], attention.start, length, mask];
+        attention.graph.call("sdpa_with_kv_cache.default", &[&head[..], &nulls, &[scale, out]].concat());
+        attention.graph.outputs(&[out]);
+        attention.run(draw)
+    })
 }
 
 #[test]
@@ -473,7 +521,7 @@ fn attention_without_a_cache() -> anyhow::Result<()> {
             if masked {
                 inputs.push(random_mask(draw, dtype, &mask_dims(rows, length)));
             }
-            twin.run(&inputs, Tolerance::SINGLE)?;
+            twin.run(&inputs, rounding(dtype)?)?;
         }
         Ok(())
     })

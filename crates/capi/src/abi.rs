@@ -147,7 +147,7 @@ pub struct EtvkBlob {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct EtvkNamedData {
-    /// Passed to `get`.
+    /// Passed to `get`. Delegates with the same context and the same method name count as parts of one program.
     pub context: *mut c_void,
     /// Gives the bytes that are stored under a key of `key_len` bytes, which is not NUL-terminated. Returns OK after
     /// filling `blob`; NOT_FOUND when there is no such key; another `EtvkStatus` when reading fails. Called only while

@@ -140,6 +140,10 @@ pub unsafe extern "C" fn etvk_delegate_ports(
 /// for 32-bit integers, if every element fits; any float type for floats, if every finite double fits. Outputs
 /// likewise; there, floats become the nearest ones and infinite beyond the range of HALF.
 ///
+/// There may be fewer arguments than inputs and outputs: an operator that changes a buffer makes the first outputs its new
+/// values (programs exported without `alias_buffer_mutations`). The delegate keeps them, if the payload tells which of its
+/// constants each replaces; every execution must have the same number.
+///
 /// Mutable buffers (KV caches) keep their contents from one execution to the next. An execution whose inputs are refused
 /// leaves them alone, and the delegate goes on working; one that fails later may have changed them. After a panic,
 /// and after the device was lost, the delegate only returns INVALID_STATE or INTERNAL, and has to be made anew.

@@ -2,10 +2,11 @@
 
 use std::ffi::{c_char, c_void};
 
-use etvk::payload::{Executor, LoadOptions, NamedData, Payload};
+use etvk::payload::{Executor, LoadOptions, NamedData, Payload, Surplus};
 use etvk::{EngineError, Module, Problem};
 
 use crate::abi::{EtvkCompileSpec, EtvkCreateInfo, EtvkDelegate, EtvkVisitText};
+use crate::constants::Constants;
 use crate::error::Error;
 use crate::events::Operators;
 use crate::fault::{self, Point};
@@ -79,6 +80,8 @@ unsafe fn load(info: &EtvkCreateInfo) -> Result<Delegate, Error> {
     let load = LoadOptions {
         named: named.as_ref().map(|named| named as &dyn NamedData),
         timestamps: options.profile,
+        // The number of values comes with the first call.
+        surplus: Surplus::Unknown,
         ..LoadOptions::default()
     };
     let executor = Executor::load(&context, &payload, load).map_err(|error| {
@@ -90,7 +93,8 @@ unsafe fn load(info: &EtvkCreateInfo) -> Result<Delegate, Error> {
     fault::at(Point::Loaded)?;
     let operators = options.profile.then(|| Operators::new(payload.graph()));
     tracing::debug!(target: "etvk::capi", method, bytes = bytes.len(), "delegate created");
-    Ok(Delegate::new(executor, options.place, operators))
+    let constants = Constants::new(info.named_data.context.addr(), method, bytes, payload.graph());
+    Ok(Delegate::new(executor, options.place, operators, constants))
 }
 
 /// # Safety

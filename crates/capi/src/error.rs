@@ -40,11 +40,7 @@ pub(crate) enum Error {
     /// Not as many arguments as inputs and outputs.
     #[error(
         "{found} arguments, the graph has {inputs} inputs and {outputs} outputs{}",
-        if *found < inputs + outputs {
-            ": an operator inside it probably changes a buffer; export again with alias_buffer_mutations"
-        } else {
-            ": an input that nothing uses was probably dropped from the graph"
-        }
+        if *found > inputs + outputs { ": an input that nothing uses was probably dropped from the graph" } else { "" }
     )]
     ArgumentCount {
         /// Inputs of the graph.
@@ -54,6 +50,11 @@ pub(crate) enum Error {
         /// Arguments given.
         found: usize,
     },
+    /// A buffer that would change in one delegate and not in another.
+    #[error(
+        "the delegate changes a buffer, and another delegate of the method may hold a copy that would not change"
+    )]
+    SharedBuffer,
     /// An argument that does not fit.
     #[error("argument {at}: {what}: expected {expected}, found {found}")]
     Argument {

@@ -26,9 +26,9 @@ pub(crate) unsafe fn execute(
 ) -> Result<(), Error> {
     handle::with(handle, |delegate, executor| {
         // SAFETY: as this function's.
-        let call = Call { delegate, args, events: unsafe { Events::new(events) } };
+        let mut call = Call { delegate, args, surplus: 0, events: unsafe { Events::new(events) } };
         let result = call.events.during(EXECUTE, || {
-            call.check(count)?;
+            call.surplus = call.check(executor, count)?;
             // SAFETY: as this function's, and there are as many arguments as ports.
             unsafe { call.run(executor) }
         });
@@ -46,6 +46,8 @@ pub(crate) unsafe fn execute(
 struct Call<'a> {
     delegate: &'a Delegate,
     args: *mut EtvkArg,
+    /// Outputs, from the first on, without an argument: the new values of buffers.
+    surplus: usize,
     events: Events,
 }
 
@@ -56,12 +58,24 @@ enum Given {
 }
 
 impl Call<'_> {
-    fn check(&self, found: usize) -> Result<(), Error> {
+    /// Whether the number of arguments fits; returns for how many outputs there is none.
+    fn check(&self, executor: &mut Executor, found: usize) -> Result<usize, Error> {
         let (inputs, outputs) = (self.delegate.inputs.len(), self.delegate.outputs.len());
-        if found != inputs + outputs {
-            return Err(Error::ArgumentCount { inputs, outputs, found });
+        let surplus = (inputs + outputs).checked_sub(found).filter(|&surplus| surplus <= outputs);
+        let surplus = surplus.ok_or(Error::ArgumentCount { inputs, outputs, found })?;
+        if self.args.is_null() && found > 0 {
+            return Err(Error::Null { what: "args" });
         }
-        if self.args.is_null() && found > 0 { Err(Error::Null { what: "args" }) } else { Ok(()) }
+        executor.carry(surplus).map_err(Error::execute)?;
+        if surplus > 0 && handle::is_shared(self.delegate, executor, surplus) {
+            return Err(Error::SharedBuffer);
+        }
+        Ok(surplus)
+    }
+
+    /// Place of an output among the arguments.
+    fn place(&self, output: usize) -> usize {
+        self.delegate.inputs.len() + output - self.surplus
     }
 
     /// The argument at `at`, as it is now.
@@ -74,9 +88,9 @@ impl Call<'_> {
     }
 
     /// # Safety
-    /// There are as many arguments as ports, as `etvk_delegate_execute` says they are.
+    /// There are as many arguments as ports but for the first outputs, as `etvk_delegate_execute` says they are.
     unsafe fn run(&self, executor: &mut Executor) -> Result<(), Error> {
-        for index in 0..self.delegate.outputs.len() {
+        for index in self.surplus..self.delegate.outputs.len() {
             // SAFETY: as this function's.
             unsafe { self.check_output(index) }?;
         }
@@ -107,7 +121,7 @@ impl Call<'_> {
         }
         events.during(COPY_OUTPUTS, || {
             fault::at(Point::Outputs)?;
-            for index in 0..self.delegate.outputs.len() {
+            for index in self.surplus..self.delegate.outputs.len() {
                 // SAFETY: as this function's.
                 unsafe { self.output(executor, index) }?;
             }
@@ -137,7 +151,7 @@ impl Call<'_> {
     /// # Safety
     /// There is such an argument.
     unsafe fn check_output(&self, index: usize) -> Result<(), Error> {
-        let at = self.delegate.inputs.len() + index;
+        let at = self.place(index);
         // SAFETY: as this function's.
         let arg = unsafe { self.arg(at) };
         match (arg.tag, &self.delegate.outputs[index]) {
@@ -160,7 +174,7 @@ impl Call<'_> {
     /// # Safety
     /// There is such an argument, as `etvk_delegate_execute` says it is.
     unsafe fn output(&self, executor: &Executor, index: usize) -> Result<(), Error> {
-        let at = self.delegate.inputs.len() + index;
+        let at = self.place(index);
         if matches!(self.delegate.outputs[index], PortInfo::Int) {
             let value = executor.output_int(index).map_err(Error::execute)?;
             // SAFETY: as this function's.

@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use etvk::payload::{Executor, PortInfo};
 
 use crate::abi::EtvkDelegate;
+use crate::constants::Constants;
 use crate::device;
 use crate::error::Error;
 use crate::events::Operators;
@@ -23,6 +24,8 @@ pub(crate) struct Delegate {
     pub(crate) place: Place,
     /// For the events of its dispatches, if it measures them.
     pub(crate) operators: Option<Operators>,
+    /// Its constants.
+    pub(crate) constants: Constants,
     state: Mutex<State>,
 }
 
@@ -45,12 +48,18 @@ fn delegates() -> MutexGuard<'static, HashMap<usize, Arc<Delegate>>> {
 }
 
 impl Delegate {
-    pub(crate) fn new(executor: Executor, place: Place, operators: Option<Operators>) -> Self {
+    pub(crate) fn new(
+        executor: Executor,
+        place: Place,
+        operators: Option<Operators>,
+        constants: Constants,
+    ) -> Self {
         Self {
             inputs: executor.inputs().to_vec(),
             outputs: executor.outputs().to_vec(),
             place,
             operators,
+            constants,
             state: Mutex::new(State::Ready(executor.into())),
         }
     }
@@ -76,6 +85,15 @@ fn find(handle: *mut EtvkDelegate) -> Result<Arc<Delegate>, Error> {
 /// Where the delegates that exist run.
 pub(crate) fn places() -> Vec<Place> {
     delegates().values().map(|delegate| delegate.place.clone()).collect()
+}
+
+/// Whether a buffer that an execution without values for the first outputs changes may also be a constant of another
+/// delegate, which would not change with it.
+pub(crate) fn is_shared(delegate: &Delegate, executor: &Executor, surplus: usize) -> bool {
+    let shares = |other: &Arc<Delegate>| {
+        delegate.constants.shares(executor.replaced().take(surplus), &other.constants)
+    };
+    delegates().values().any(shares)
 }
 
 fn check_not_executing(handle: *mut EtvkDelegate) -> Result<(), Error> {

@@ -4,6 +4,7 @@
 
 pub mod abi;
 pub mod api;
+mod constants;
 mod create;
 mod device;
 mod error;

@@ -20,6 +20,7 @@ pub(crate) fn of(error: &Error) -> EtvkStatus {
         Error::Execute(source) => of_execution(source),
         Error::Library(error) => of_library(error),
         Error::Device(error) => of_device(error),
+        Error::SharedBuffer => EtvkStatus::InvalidProgram,
         Error::Panic(_) => EtvkStatus::Internal,
         Error::Null { .. }
         | Error::Utf8 { .. }

@@ -25,7 +25,7 @@ pub(crate) struct DemoArgs {
 pub(crate) fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let case = find_case(&args.prefix)?;
     let runtime = args.device.runtime();
-    let mut session = Session::open(&case, &runtime)?;
+    let mut session = Session::open(&case, &runtime, etvk::Passes::all())?;
     let steps = case.steps(&session.module)?;
     let [prefill, decode @ ..] = steps.as_slice() else { bail!("{} has no runs", case.full_name()) };
     writeln!(out, "device  {}", describe(runtime.device()?.capabilities()))?;

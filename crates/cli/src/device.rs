@@ -1,6 +1,6 @@
 //! Which device a command runs on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::Args;
@@ -38,6 +38,11 @@ impl DeviceArgs {
 }
 
 impl DeviceArgs {
+    /// The file that compiled pipelines are kept in.
+    pub(crate) fn pipeline_cache(&self) -> Option<&Path> {
+        self.pipeline_cache.as_deref()
+    }
+
     /// The same as options of the C interface and of ExecuTorch's backends.
     pub(crate) fn options(&self) -> Vec<(&'static str, String)> {
         let mut options = Vec::new();

@@ -1,6 +1,7 @@
 //! The `etvk` command.
 
 mod args;
+mod bench;
 mod check;
 mod conformance;
 mod demo;
@@ -9,6 +10,7 @@ mod devices;
 mod extract;
 mod inspect;
 mod outcome;
+mod passes;
 mod random;
 mod run;
 mod tensors;
@@ -36,6 +38,7 @@ enum Command {
     Check(check::CheckArgs),
     Inspect(inspect::InspectArgs),
     Extract(extract::ExtractArgs),
+    Bench(bench::BenchArgs),
     Conformance(conformance::ConformanceArgs),
     Demo(demo::DemoArgs),
     Devices(devices::DevicesArgs),
@@ -48,6 +51,7 @@ impl Command {
             Self::Check(args) => check::run(args, out),
             Self::Inspect(args) => inspect::run(args, out),
             Self::Extract(args) => extract::run(args, out),
+            Self::Bench(args) => bench::run(args, out),
             Self::Conformance(args) => conformance::run(args, out),
             Self::Demo(args) => demo::run(args, out),
             Self::Devices(args) => devices::run(args, out),

@@ -66,8 +66,9 @@ const RANDOM_BYTES: usize = 64 << 20;
 pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let path = args.model.as_ref().or(args.model_path.as_ref()).context("no program was given")?;
     let runtime = args.device.runtime();
-    let module =
-        Module::open_with(path, ModuleOptions { data: args.data.clone(), runtime: runtime.clone() })?;
+    let options =
+        ModuleOptions { data: args.data.clone(), runtime: runtime.clone(), ..ModuleOptions::default() };
+    let module = Module::open_with(path, options)?;
     let name = method_name(&module, args.method.as_deref())?;
     let info = module.method_info(&name)?;
     let inputs = match args.inputs.as_slice() {
@@ -90,7 +91,8 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<Outcome
     Ok(Outcome::Ok)
 }
 
-fn method_name(module: &Module, asked: Option<&str>) -> anyhow::Result<String> {
+/// The method that is meant: the asked one, `forward`, or the only one there is.
+pub(crate) fn method_name(module: &Module, asked: Option<&str>) -> anyhow::Result<String> {
     match (asked, module.method_names()) {
         (Some(name), _) => Ok(name.to_owned()),
         (None, [only]) => Ok(only.clone()),
@@ -99,7 +101,8 @@ fn method_name(module: &Module, asked: Option<&str>) -> anyhow::Result<String> {
     }
 }
 
-fn made_up(info: &MethodInfo, seed: u64, path: &Path) -> anyhow::Result<Vec<Value>> {
+/// Inputs for a method, made up from a seed.
+pub(crate) fn made_up(info: &MethodInfo, seed: u64, path: &Path) -> anyhow::Result<Vec<Value>> {
     let file = std::fs::metadata(path).map(|meta| meta.len()).unwrap_or(0);
     let mut budget = usize::try_from(file).unwrap_or(usize::MAX).saturating_add(RANDOM_BYTES);
     let mut random = Random::new(seed);

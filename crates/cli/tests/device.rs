@@ -123,3 +123,76 @@ fn a_door_that_is_not_there_is_bad_input() {
     let output = etvk(&["conformance", "manifest.json", "--compare", "other.so"]);
     assert_eq!(output.status.code(), Some(2));
 }
+
+/// The lines of JSON that a bench writes.
+fn bench(args: &[&str], name: &str) -> (String, Vec<serde_json::Value>) {
+    let json = scratch(name);
+    let text = stdout(&[&["bench"], args, &["--json", json.to_str().unwrap()]].concat());
+    let written = std::fs::read_to_string(&json);
+    std::fs::remove_file(&json).unwrap();
+    (text, written.unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+#[test]
+fn bench_times_prompts_and_decoding() {
+    for model in ["models/llama_tiny_4w_fp16.pte", "models/gemma4_tiny_4w_fp16.pte"] {
+        let args = [model, "--pp", "7,33", "--tg", "3", "--depth", "0,8", "--reps", "2", "--commit", "abc"];
+        let (text, lines) = bench(&args, "bench.jsonl");
+        let names: Vec<_> = lines.iter().map(|line| line["test"].as_str().unwrap()).collect();
+        assert_eq!(names, ["pp7", "pp33", "tg3@0", "tg3@8"]);
+        assert!(names.iter().all(|name| text.contains(&format!("\n{name} "))), "{text}");
+        for line in &lines {
+            for field in ["device", "driver_version", "etvk", "commit", "file_sha256", "method", "seat"] {
+                assert!(line[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {line}");
+            }
+            for field in ["mean", "stddev"] {
+                assert!(
+                    line["tokens_per_second"][field].as_f64().is_some_and(|x| x >= 0.0),
+                    "{field}: {line}"
+                );
+            }
+            for field in ["mean", "median", "min"] {
+                assert!(line["ms"][field].as_f64().is_some_and(|x| x > 0.0), "{field}: {line}");
+            }
+            for field in [
+                "load_seconds",
+                "device_seconds",
+                "first_seconds",
+                "dispatches",
+                "barriers",
+                "device_buffer_bytes",
+            ] {
+                assert!(line[field].as_f64().is_some_and(|x| x > 0.0), "{field}: {line}");
+            }
+            assert_eq!((line["repetitions"].as_u64(), line["kernels"].is_null()), (Some(2), true));
+        }
+        assert_eq!((lines[0]["samples"].as_u64(), lines[2]["samples"].as_u64()), (Some(2), Some(6)));
+    }
+}
+
+#[test]
+fn bench_knows_where_the_time_goes() {
+    let model = "models/llama_tiny_4w_fp16.pte";
+    let (text, lines) = bench(&[model, "--tg", "1", "--reps", "2", "--kernels"], "kernels.jsonl");
+    let [line] = lines.as_slice() else { panic!("{text}") };
+    let kernels = line["kernels"].as_array().unwrap();
+    let dispatches: f64 = kernels.iter().map(|row| row["count"].as_f64().unwrap()).sum();
+    assert_eq!(Some(dispatches), line["dispatches"].as_f64());
+    let is = |row: &&serde_json::Value| row["operator"].as_str().unwrap().contains("linear_q4gsw");
+    let linear = kernels.iter().find(is).unwrap();
+    // 4-bit weights of 32 × 32 and more, with their scales.
+    assert!(linear["bytes"].as_f64().unwrap() > 10_000.0 && linear["share_of_limit"].is_f64(), "{linear}");
+    assert!(line["copy_bytes_per_second"].as_f64().unwrap() > 1e6);
+    assert!(text.contains("\nGPU time of tg1@0; copies on this device move "), "{text}");
+}
+
+#[test]
+fn bench_times_any_program_and_tells_positions_out_of_range() {
+    let (_, lines) = bench(&["models/resnet_small_fp16.pte", "--runs", "3"], "runs.jsonl");
+    let [line] = lines.as_slice() else { panic!("{lines:?}") };
+    assert_eq!((line["test"].as_str(), line["samples"].as_u64()), (Some("run"), Some(3)));
+    assert!(line["tokens_per_second"].is_null() && line["repetitions_per_second"]["mean"].is_f64(), "{line}");
+    let output = etvk(&["bench", "models/llama_tiny_4w_fp16.pte", "--tg", "2", "--depth", "47"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && text.starts_with("error: tg2@47 (rust): "), "{text}");
+}

@@ -28,7 +28,7 @@ fn failure(args: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn help() {
     insta::assert_snapshot!("help", stdout(&["--help"]));
-    for command in ["run", "check", "inspect", "conformance", "demo", "devices"] {
+    for command in ["run", "check", "inspect", "bench", "conformance", "demo", "devices"] {
         insta::assert_snapshot!(format!("help_{command}"), stdout(&[command, "--help"]));
     }
 }
@@ -73,6 +73,32 @@ fn bad_input_is_told_on_one_line() {
     assert_eq!(failure(&["conformance", "format", "--filter", "nothing"]).0, Some(2));
     assert_eq!(failure(&["run"]).0, Some(2));
     assert_eq!(failure(&["fly"]).0, Some(2));
+}
+
+#[test]
+fn what_bench_cannot_do_is_told() {
+    let model = "models/llama_tiny_4w_fp16.pte";
+    for args in [
+        &["--pp", "0"][..],
+        &["--tg", "many"],
+        &["--reps", "0"],
+        &["--runs", "2", "--pp", "4"],
+        &["--delegate", "some.so"],
+        &["--compare-delegate", "some.so", "--kernels"],
+    ] {
+        let (code, text) = failure(&[&["bench", model], args].concat());
+        assert!(code == Some(2) && text.starts_with("error: "), "{args:?}: {text}");
+    }
+    let (code, text) = failure(&["bench", "models/resnet_small_fp16.pte"]);
+    assert_eq!(code, Some(2));
+    assert!(text.contains("takes (float32[1, 3, 48, 48])") && text.contains("--runs"), "{text}");
+    let (code, text) = failure(&["bench", model, "--compare-delegate", "other.so", "--delegate", "none.so"]);
+    assert_eq!(
+        (code, text.as_str()),
+        (Some(2), "error: none.so: there is no such library; --delegate names it\n")
+    );
+    let output = stdout(&["bench", "format/no_vulkan_delegate.pte", "--runs", "2"]);
+    assert!(output.starts_with("device  CPU only\n") && output.contains("\nrun "), "{output}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use etvk_kernels::{Limits, Tier};
 use etvk_vulkan::{Capabilities, ComponentType, CooperativeMatrix, Device, MatrixScope};
 
-use crate::record::Pipelines;
+use crate::pipelines::Pipelines;
 use crate::weights::WeightStore;
 
 /// A device with its pipelines and the constants already on it. Cheap to clone; executors made from clones of

@@ -2,6 +2,8 @@
 
 use etvk_vkgraph::DType;
 
+use crate::buffers::BufferError;
+
 /// A fault of one call, found while lowering or when its shapes are worked out.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -121,6 +123,17 @@ pub enum Error {
         value: u32,
         /// What is wrong.
         reason: &'static str,
+    },
+    /// The new value of a buffer, which cannot be kept.
+    #[error(transparent)]
+    Buffer(#[from] BufferError),
+    /// Outputs that calls have no value for, another number than before.
+    #[error("calls have no value for {found} outputs, had none for {expected} before")]
+    Surplus {
+        /// Before.
+        expected: usize,
+        /// Now.
+        found: usize,
     },
     /// Shapes, positions or sizes that do not fit at execution.
     #[error(transparent)]

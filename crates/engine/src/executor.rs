@@ -1,19 +1,22 @@
 //! A loaded graph on a device, and its executions.
 
-use etvk_kernels::{Strided, numel};
-use etvk_vkgraph::{DType, NamedData, Payload};
+use etvk_kernels::{Strided, numel, sdpa};
+use etvk_vkgraph::{ConstantId, DType, NamedData, Payload};
 use etvk_vulkan::{Buffer, BufferKind, RecorderOptions, Recording, Uploader, UploaderOptions};
 
+use crate::buffers::Surplus;
 use crate::context::Context;
 use crate::convert::{compatible, narrow, widen};
 use crate::error::Error;
+use crate::forecast;
 use crate::host::{self, HostState};
 use crate::inputs::{self, Input, PortInfo};
 use crate::ir::{Content, Form, HostStep, Port, Program, TensorId, Weight};
 use crate::limits::DeviceLimits;
+use crate::passes::{self, Passes};
 use crate::plan;
 use crate::ports;
-use crate::record::{Memory, Record, Region};
+use crate::record::{Dispatched, Memory, Record, Region, Target};
 use crate::weights::{self, Progress, Source};
 
 /// What an executor did so far; a step that repeats earlier shapes changes `executions` alone.
@@ -42,6 +45,10 @@ pub struct LoadOptions<'a> {
     pub progress: Option<Progress<'a>>,
     /// Write GPU timestamps around every dispatch, for [`Executor::timings`].
     pub timestamps: bool,
+    /// Outputs that calls have no value for.
+    pub surplus: Surplus,
+    /// Which passes rewrite the graph; all of them unless said otherwise.
+    pub passes: Passes,
 }
 
 /// GPU time of one dispatch of the last execution.
@@ -55,6 +62,10 @@ pub struct Timing {
     pub kernel: &'static str,
     /// GPU nanoseconds.
     pub nanoseconds: u64,
+    /// Bytes the dispatch reads and writes: the current elements of its operands and results, each counted once,
+    /// constants in their packed form. For attention an upper estimate: all of the caches and of the mask, whatever
+    /// the position.
+    pub bytes: u64,
 }
 
 /// A part of an execution, for profilers.
@@ -80,8 +91,7 @@ pub enum Mark {
 type Observe<'a> = &'a mut dyn FnMut(Mark);
 
 struct Recorded {
-    /// Name of every dispatched kernel.
-    kernels: Vec<&'static str>,
+    dispatched: Vec<Dispatched>,
     layouts: Vec<Strided>,
     recording: Recording,
     last_used: u64,
@@ -100,6 +110,8 @@ pub struct Executor {
     recorded: Vec<Recorded>,
     current: Option<usize>,
     timestamps: bool,
+    /// How many of the program's `carried` are written back.
+    carried: usize,
     counters: Counters,
 }
 
@@ -107,23 +119,29 @@ pub struct Executor {
 const MAX_RECORDINGS: usize = 32;
 /// Words of the fault buffer: call tag + 1, index, limit, unused.
 const FAULT_BYTES: u64 = 16;
+/// Counters of the workgroups that are done, for kernels whose last one joins the results.
+const COUNTER_BYTES: u64 = sdpa::COUNTERS as u64 * 4;
 
 impl Executor {
-    /// Lowers a payload's graph, uploads its constants and allocates its memory.
+    /// Lowers a payload's graph, uploads its constants and allocates its memory. Meanwhile threads compile the kernels
+    /// that the first executions are likely to want.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] with every call that cannot run, constants that are missing or too short,
-    /// tensors larger than the device binds, or a device failure.
+    /// [`Error::Unsupported`] with every call that cannot run, [`Error::Buffer`] for a surplus output whose buffer is not
+    /// known, constants that are missing or too short, tensors larger than the device binds, or a device failure.
     pub fn load(context: &Context, payload: &Payload<'_>, options: LoadOptions<'_>) -> Result<Self, Error> {
-        let program = crate::lower(payload.graph())?;
+        let LoadOptions { named, progress, timestamps, surplus, passes } = options;
+        let source = Source { payload, named };
+        let program = passes::run(crate::lower_with(payload.graph(), surplus)?, passes, &source);
         let graph = payload.graph();
         let described = (
             ports::describe(&program, payload, &graph.inputs, &program.inputs),
             ports::describe(&program, payload, &graph.outputs, &program.outputs),
         );
         let mut allocator = Allocator { context, buffers: 0 };
-        let LoadOptions { named, progress, timestamps } = options;
-        let (memory, outputs) = allocator.memory(&program, Source { payload, named }, progress)?;
+        let kernels = forecast::kernels(&program, context.limits());
+        let upload = || allocator.memory(&program, source, progress);
+        let (memory, outputs) = context.pipelines().compile_during(context.device(), kernels, upload)?;
         Ok(Self {
             host: HostState::new(&program),
             dynamic: host::dynamic_steps(&program),
@@ -135,8 +153,18 @@ impl Executor {
             recorded: Vec::new(),
             current: None,
             timestamps,
+            carried: match surplus {
+                Surplus::Known(count) => count,
+                Surplus::Unknown => 0,
+            },
             counters: Counters { buffers: allocator.buffers, ..Counters::default() },
         })
+    }
+
+    /// The graph as it runs: lowered, then changed by the passes.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
     }
 
     /// The delegate inputs in argument order.
@@ -149,6 +177,32 @@ impl Executor {
     #[must_use]
     pub fn outputs(&self) -> &[PortInfo] {
         &self.ports.1
+    }
+
+    /// Says how many outputs, from the first on, calls have no value for, before the first execution: they are the new
+    /// values of buffers, and the executions that follow read them. For graphs loaded with [`Surplus::Unknown`].
+    ///
+    /// # Errors
+    /// [`Error::Buffer`] if the buffer of one of them is not known, [`Error::Surplus`] after executions with another number.
+    pub fn carry(&mut self, count: usize) -> Result<(), Error> {
+        if count == self.carried {
+            return Ok(());
+        }
+        if let Some(error) = self.program.not_carried.as_ref().filter(|error| count > error.index) {
+            return Err(error.clone().into());
+        }
+        if self.counters.executions > 0 || count > self.program.carried.len() {
+            return Err(Error::Surplus { expected: self.carried, found: count });
+        }
+        self.carried = count;
+        self.current = None;
+        self.recorded.clear();
+        Ok(())
+    }
+
+    /// The constants that the first outputs may be the new values of.
+    pub fn replaced(&self) -> impl Iterator<Item = ConstantId> {
+        self.program.replaced()
     }
 
     /// What was done so far.
@@ -249,23 +303,31 @@ impl Executor {
             program: &self.program,
             limits: self.context.limits(),
             layouts: &self.host.layouts,
-            memory: &self.memory,
-            device: self.context.device(),
-            pipelines: self.context.pipelines(),
-            recorder: &mut recorder,
+            target: Target::Commands {
+                memory: &self.memory,
+                device: self.context.device(),
+                pipelines: self.context.pipelines(),
+                recorder: &mut recorder,
+            },
             node: 0,
-            kernels: Vec::new(),
+            dispatched: Vec::new(),
         };
-        for (index, node) in self.program.nodes.iter().enumerate() {
-            record.node = u32::try_from(index).unwrap_or(u32::MAX);
-            node.op.kind().record(node, &mut record)?;
-        }
-        let kernels = record.kernels;
+        record.nodes()?;
+        let dispatched = record.dispatched;
         for (port, download) in self.program.outputs.iter().zip(&self.outputs) {
             if let (Port::Tensor(id), Some(download)) = (port, download) {
                 let bytes = numel(&self.host.layouts[id.index()].sizes).map_or(0, |n| u64::from(n) * 4);
                 let from = self.memory.region(&self.program, *id);
                 recorder.copy(&from.buffer, from.offset, &download.buffer, download.offset, bytes)?;
+            }
+        }
+        let carried = self.program.outputs.iter().zip(&self.program.carried).take(self.carried);
+        for (port, &state) in carried {
+            if let Port::Tensor(id) = port {
+                let from = self.memory.region(&self.program, *id);
+                let to = &self.memory.states[state as usize];
+                let bytes = numel(&self.program.tensor(*id).bound).map_or(0, |n| u64::from(n) * 4);
+                recorder.copy(&from.buffer, from.offset, &to.buffer, to.offset, bytes)?;
             }
         }
         let recording = recorder.finish()?;
@@ -276,7 +338,7 @@ impl Executor {
             self.recorded.swap_remove(oldest.unwrap_or(0));
         }
         let (layouts, last_used) = (self.host.layouts.clone(), self.counters.executions);
-        self.recorded.push(Recorded { kernels, layouts, recording, last_used });
+        self.recorded.push(Recorded { dispatched, layouts, recording, last_used });
         Ok(self.recorded.len() - 1)
     }
 
@@ -359,11 +421,12 @@ impl Executor {
         if !self.timestamps {
             return Ok(Vec::new());
         }
-        let timing = |((node, nanoseconds), kernel): ((u32, u64), &&'static str)| {
+        let timing = |((node, nanoseconds), dispatched): ((u32, u64), &Dispatched)| {
             let call = self.program.nodes.get(node as usize).map_or(u32::MAX, |node| node.call);
-            Timing { call, operator: self.program.call_name(call).to_owned(), kernel, nanoseconds }
+            let Dispatched { kernel, bytes } = *dispatched;
+            Timing { call, operator: self.program.call_name(call).to_owned(), kernel, nanoseconds, bytes }
         };
-        Ok(recorded.recording.timings()?.into_iter().zip(&recorded.kernels).map(timing).collect())
+        Ok(recorded.recording.timings()?.into_iter().zip(&recorded.dispatched).map(timing).collect())
     }
 }
 
@@ -407,6 +470,8 @@ impl Allocator<'_> {
         let download = self.buffer("outputs", download_bytes + FAULT_BYTES, BufferKind::Download)?;
         let mut uploader = device.uploader(&UploaderOptions::default())?;
         let states = self.states(program, source, &mut uploader)?;
+        let counters = self.buffer("counters", COUNTER_BYTES, BufferKind::Device)?;
+        uploader.upload(&counters, 0, COUNTER_BYTES, |_, out| out.fill(0))?;
         let store = self.context.weights();
         let mut slab = |bytes| self.buffer("constants", bytes, BufferKind::Device);
         let weights = store.load(program, source, &mut uploader, &mut slab, limits, progress)?;
@@ -422,6 +487,7 @@ impl Allocator<'_> {
             states,
             dynamic: region(&upload, dynamic),
             fault: region(&download, (download_bytes, FAULT_BYTES)),
+            counters: region(&counters, (0, COUNTER_BYTES)),
         };
         Ok((memory, regions(&download, outputs)))
     }

@@ -371,7 +371,7 @@ pub(crate) fn dynamic_steps(program: &Program) -> Vec<(HostStep, u32)> {
             Origin::View { view, dynamic, .. } => dynamic.is_some() || view_changes(view),
             _ => false,
         },
-        HostStep::Node(index) => program.nodes[*index as usize].op.kind().dynamic(),
+        HostStep::Node(index) => !program.nodes[*index as usize].op.kind().syms().is_empty(),
     };
     program.steps.iter().filter(|(step, _)| changes(step)).copied().collect()
 }

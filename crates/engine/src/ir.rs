@@ -3,6 +3,7 @@
 use etvk_kernels::Dims;
 use etvk_vkgraph::{ConstantId, DType, ValueId};
 
+use crate::buffers::BufferError;
 use crate::ops::Op;
 
 /// Index into [`Program::tensors`].
@@ -59,6 +60,16 @@ pub enum Index {
     Const(i64),
     /// Computed at every execution.
     Sym(SymId),
+}
+
+impl Index {
+    /// The symbolic integer, if it is one.
+    pub(crate) fn sym(self) -> Option<SymId> {
+        match self {
+            Index::Const(_) => None,
+            Index::Sym(sym) => Some(sym),
+        }
+    }
 }
 
 /// How the host computes a symbolic integer.
@@ -204,12 +215,21 @@ pub enum Form {
 }
 
 /// What a weight holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// A constant of the payload.
     Constant(ConstantId),
     /// One word that the lowering chose.
     Literal(u32),
+    /// Constants of the payload, each cut into `rows` equal parts: part 0 of each, one after the other, then part 1 …
+    Joined {
+        /// The constants in order.
+        parts: Vec<Weight>,
+        /// How many parts.
+        rows: u32,
+    },
+    /// Nothing any more: a pass put its constant elsewhere.
+    Nothing,
 }
 
 /// A constant in a device form.
@@ -290,6 +310,10 @@ pub struct Program {
     pub inputs: Vec<Port>,
     /// Delegate outputs.
     pub outputs: Vec<Port>,
+    /// For the outputs, from the first on, that may be the new values of states: the index of the state.
+    pub carried: Vec<u32>,
+    /// Why the output after those is not one.
+    pub not_carried: Option<BufferError>,
     /// Operator names by chain index, for messages.
     pub call_names: Vec<String>,
 }
@@ -305,6 +329,11 @@ impl Program {
     #[must_use]
     pub fn call_name(&self, call: u32) -> &str {
         self.call_names.get(call as usize).map_or("?", String::as_str)
+    }
+
+    /// The constants that the first outputs may be the new values of.
+    pub fn replaced(&self) -> impl Iterator<Item = ConstantId> {
+        self.carried.iter().filter_map(|&state| Some(self.states.get(state as usize)?.constant))
     }
 
     /// The tensor whose memory `id` reads: itself, or what its views lead to.

@@ -5,12 +5,16 @@ use std::collections::HashMap;
 use etvk_kernels::Dims;
 use etvk_vkgraph::{ConstantId, DType, Graph, TensorInfo, Value, ValueId};
 
+use crate::buffers::{self, Replaced, Surplus};
 use crate::error::{CallFault, Error, Fault};
 use crate::ir::{
     Content, Elem, Form, HostStep, Index, Node, Origin, Port, Program, State, SymDef, SymId, Tensor,
     TensorId, View, Weight, WeightId,
 };
 use crate::ops::{self, Call, Op};
+
+/// The operator through which calls read constants.
+pub(crate) const PREPACK: &str = "et_vk.prepack.default";
 
 /// What a payload value is in the program so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +46,23 @@ pub(crate) struct Builder<'g> {
 /// # Errors
 /// [`Error::Unsupported`] with every call that cannot run, or [`Error::Output`].
 pub fn lower(graph: &Graph) -> Result<Program, Error> {
-    let mut builder = Builder::new(graph);
+    lower_with(graph, Surplus::Known(0))
+}
+
+/// As [`lower`], for calls that have no value for the first outputs, the new values of buffers.
+///
+/// # Errors
+/// As [`lower`], and [`Error::Buffer`] for such an output whose buffer is not known.
+pub fn lower_with(graph: &Graph, surplus: Surplus) -> Result<Program, Error> {
+    let count = match surplus {
+        Surplus::Known(count) => count,
+        Surplus::Unknown => graph.outputs.len(),
+    };
+    let (replaced, unknown) = buffers::replaced(graph, count);
+    if let (Surplus::Known(_), Some(error)) = (surplus, &unknown) {
+        return Err(error.clone().into());
+    }
+    let mut builder = Builder::new(graph, &replaced);
     builder.ports_in();
     let mut faults = Vec::new();
     for (index, call) in graph.calls.iter().enumerate() {
@@ -56,11 +76,13 @@ pub fn lower(graph: &Graph) -> Result<Program, Error> {
         return Err(Error::Unsupported(faults));
     }
     builder.ports_out()?;
+    builder.carry(&replaced)?;
+    builder.program.not_carried = unknown;
     Ok(builder.finish())
 }
 
 impl<'g> Builder<'g> {
-    fn new(graph: &'g Graph) -> Self {
+    fn new(graph: &'g Graph, replaced: &[Replaced]) -> Self {
         let program = Program {
             call_names: graph.calls.iter().map(|c| c.name.clone()).collect(),
             ..Program::default()
@@ -69,7 +91,7 @@ impl<'g> Builder<'g> {
             graph,
             program,
             slots: vec![Slot::Unset; graph.values.len()],
-            states: mutated_constants(graph),
+            states: mutated_constants(graph, replaced),
             weights: HashMap::new(),
             weight_tensors: HashMap::new(),
             materialised: HashMap::new(),
@@ -114,6 +136,20 @@ impl<'g> Builder<'g> {
                 }
             };
             self.program.outputs.push(port);
+        }
+        Ok(())
+    }
+
+    /// Pairs the outputs that replace constants with the states that those are.
+    fn carry(&mut self, replaced: &[Replaced]) -> Result<(), Error> {
+        for (index, (buffer, value)) in replaced.iter().zip(&self.graph.outputs).enumerate() {
+            // A buffer that is only written has no tensor yet.
+            let state = self.read(buffer.read_as, 0).map(|id| self.program.tensor(id).origin.clone());
+            let Ok(Origin::State(state)) = state else {
+                let reason = "its buffer cannot be written";
+                return Err(Error::Output { index, value: value.0, reason });
+            };
+            self.program.carried.push(state);
         }
         Ok(())
     }
@@ -439,15 +475,16 @@ fn keeps_contiguous(view: &View, base: &[u32], bound: &[u32]) -> bool {
     }
 }
 
-/// Constants that some call mutates, by the value that names the variable: the constant itself, or the
-/// prepack output through which it is mutated.
-fn mutated_constants(graph: &Graph) -> HashMap<ValueId, ConstantId> {
-    let mut prepacked = HashMap::new();
-    let mut states = HashMap::new();
+/// Constants that some call mutates or some output replaces, by the value that names the variable: the constant itself,
+/// or the prepack output through which it is mutated.
+fn mutated_constants(graph: &Graph, replaced: &[Replaced]) -> HashMap<ValueId, ConstantId> {
     let constant_of = |id: ValueId| graph.tensor(id).and_then(|info| info.constant);
+    let mut prepacked = HashMap::new();
+    let named = |buffer: &Replaced| Some((buffer.read_as, constant_of(buffer.constant)?));
+    let mut states: HashMap<_, _> = replaced.iter().filter_map(named).collect();
     for call in &graph.calls {
         let output = call.args.last().copied();
-        if call.name == "et_vk.prepack.default" {
+        if call.name == PREPACK {
             if let (Some(&from), Some(to)) = (call.args.first(), output)
                 && let Some(constant) = constant_of(from)
             {

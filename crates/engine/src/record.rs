@@ -1,43 +1,16 @@
 //! Turning nodes into recorded dispatches for one set of layouts.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::Arc;
 
-use etvk_kernels::{Kernel, Launch, Limits, Strided};
-use etvk_vulkan::{Access, Binding, Buffer, Device, Pipeline, PipelineDesc, Recorder};
+use etvk_kernels::{Kernel, Launch, Limits, Strided, numel};
+use etvk_vulkan::{Access, Binding, Buffer, Device, Recorder};
 
 use crate::error::{CallFault, Error, Fault};
 use crate::ir::{Node, Origin, Program, TensorId, WeightId};
+use crate::pipelines::Pipelines;
 use crate::plan::Plan;
 use crate::weights::WeightMemory;
-
-/// Pipelines of a device, made once for each kernel.
-#[derive(Debug, Default)]
-pub(crate) struct Pipelines(Mutex<HashMap<Kernel, Pipeline>>);
-
-impl Pipelines {
-    fn get(&self, device: &Device, kernel: &Kernel) -> Result<Pipeline, Error> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pipeline) = known.get(kernel) {
-            return Ok(pipeline.clone());
-        }
-        let pipeline = device.pipeline(&PipelineDesc {
-            label: kernel.shader.name,
-            spirv: kernel.shader.spirv,
-            bindings: kernel.shader.bindings,
-            push_bytes: kernel.shader.push_words * 4,
-            specialization: &kernel.specialization,
-            subgroup_size: None,
-        })?;
-        known.insert(kernel.clone(), pipeline.clone());
-        Ok(pipeline)
-    }
-
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-}
 
 /// A range of a buffer.
 #[derive(Clone, Debug)]
@@ -64,6 +37,8 @@ pub(crate) struct Memory {
     pub(crate) dynamic: Region,
     /// Where kernels report an index out of range.
     pub(crate) fault: Region,
+    /// Counters that kernels leave as zeros.
+    pub(crate) counters: Region,
 }
 
 impl Memory {
@@ -93,7 +68,7 @@ impl Memory {
 }
 
 /// What a kernel's binding is bound to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bind {
     /// A tensor the kernel reads.
     Read(TensorId),
@@ -105,8 +80,18 @@ pub(crate) enum Bind {
     Dynamic,
     /// The fault words.
     Fault,
+    /// Words that are zeros, and are so again when the dispatch is done.
+    Counters,
     /// An optional operand that is absent and only read: bound to something harmless.
     Absent,
+}
+
+/// Where dispatches go.
+pub(crate) enum Target<'a> {
+    /// Into commands of a device.
+    Commands { memory: &'a Memory, device: &'a Device, pipelines: &'a Pipelines, recorder: &'a mut Recorder },
+    /// Nowhere: their kernels are collected.
+    Kernels(&'a mut HashSet<Kernel>),
 }
 
 /// One recording in progress.
@@ -114,14 +99,20 @@ pub(crate) struct Record<'a> {
     pub(crate) program: &'a Program,
     pub(crate) limits: &'a Limits,
     pub(crate) layouts: &'a [Strided],
-    pub(crate) memory: &'a Memory,
-    pub(crate) device: &'a Device,
-    pub(crate) pipelines: &'a Pipelines,
-    pub(crate) recorder: &'a mut Recorder,
+    pub(crate) target: Target<'a>,
     /// Index of the node being recorded; the tag of its dispatches.
     pub(crate) node: u32,
-    /// Kernels of the dispatches so far.
-    pub(crate) kernels: Vec<&'static str>,
+    /// The dispatches so far.
+    pub(crate) dispatched: Vec<Dispatched>,
+}
+
+/// What is known of a dispatch when it is recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dispatched {
+    /// The kernel's name.
+    pub(crate) kernel: &'static str,
+    /// Bytes it reads and writes.
+    pub(crate) bytes: u64,
 }
 
 impl<'a> Record<'a> {
@@ -130,13 +121,38 @@ impl<'a> Record<'a> {
         &self.layouts[id.index()]
     }
 
-    /// Records one dispatch.
+    /// Records every node of the program.
+    pub(crate) fn nodes(&mut self) -> Result<(), Error> {
+        for (index, node) in self.program.nodes.iter().enumerate() {
+            self.node = u32::try_from(index).unwrap_or(u32::MAX);
+            node.op.kind().record(node, self)?;
+        }
+        Ok(())
+    }
+
+    /// Records one dispatch that touches every element of what it binds.
     pub(crate) fn launch(&mut self, launch: &Launch, binds: &[Bind]) -> Result<(), Error> {
+        let bytes = self.bytes(binds);
+        self.launch_moving(launch, binds, bytes)
+    }
+
+    /// Records one dispatch that reads and writes `bytes` bytes of what it binds.
+    pub(crate) fn launch_moving(&mut self, launch: &Launch, binds: &[Bind], bytes: u64) -> Result<(), Error> {
         if launch.groups.contains(&0) {
             return Ok(());
         }
-        let pipeline = self.pipelines.get(self.device, &launch.kernel)?;
-        let regions: Vec<(Region, Access)> = binds.iter().map(|&bind| self.resolve(bind)).collect();
+        let (memory, device, pipelines, recorder) = match &mut self.target {
+            Target::Commands { memory, device, pipelines, recorder } => {
+                (*memory, *device, *pipelines, recorder)
+            }
+            Target::Kernels(kernels) => {
+                kernels.insert(launch.kernel.clone());
+                return Ok(());
+            }
+        };
+        let pipeline = pipelines.get(device, &launch.kernel)?;
+        let resolve = |&bind| resolve(self.program, memory, bind);
+        let regions: Vec<(Region, Access)> = binds.iter().map(resolve).collect();
         let bindings: Vec<Binding<'_>> = regions
             .iter()
             .map(|(region, access)| Binding {
@@ -147,20 +163,25 @@ impl<'a> Record<'a> {
             })
             .collect();
         let push: &[u8] = bytemuck::cast_slice(&launch.push);
-        self.recorder.dispatch(&pipeline, &bindings, push, launch.groups, self.node)?;
-        self.kernels.push(launch.kernel.shader.name);
+        recorder.dispatch(&pipeline, &bindings, push, launch.groups, self.node)?;
+        self.dispatched.push(Dispatched { kernel: launch.kernel.shader.name, bytes });
         Ok(())
     }
 
-    fn resolve(&self, bind: Bind) -> (Region, Access) {
-        match bind {
-            Bind::Read(id) => (self.memory.region(self.program, id), Access::Read),
-            Bind::Write(id) => (self.memory.region(self.program, id), Access::Write),
-            Bind::Weight(id) => (self.memory.weight(id), Access::Read),
-            Bind::Dynamic | Bind::Absent => (self.memory.dynamic.clone(), Access::Read),
-            // Faults are written atomically and rarely: no order is needed between the kernels that may.
-            Bind::Fault => (self.memory.fault.clone(), Access::Read),
-        }
+    /// Bytes of the current elements of what is bound, once for each tensor; of constants, in the form they are kept in.
+    pub(crate) fn bytes(&self, binds: &[Bind]) -> u64 {
+        let Target::Commands { memory, .. } = &self.target else { return 0 };
+        let of = |bind: &Bind| match *bind {
+            // Elements that broadcasting repeats lie in memory once.
+            Bind::Read(id) | Bind::Write(id) => {
+                words(&self.layout(id).sizes).min(memory.region(self.program, id).bytes)
+            }
+            Bind::Weight(id) => memory.weight(id).bytes,
+            Bind::Dynamic | Bind::Fault | Bind::Counters | Bind::Absent => 0,
+        };
+        // Absent results are bound to present ones.
+        let first = |&(at, bind): &(usize, &Bind)| !binds[..at].contains(bind);
+        binds.iter().enumerate().filter(first).map(|(_, bind)| of(bind)).fold(0, u64::saturating_add)
     }
 
     /// What to report when a kernel cannot express the layouts of a node.
@@ -185,6 +206,24 @@ impl<'a> Record<'a> {
     ) -> Result<(), Error> {
         let launch = etvk_kernels::copy::copy(from, to, self.limits);
         let launch = launch.map_err(|unsupported| self.unsupported_at(self.node, &unsupported))?;
-        self.launch(&launch, &[Bind::Read(source), Bind::Write(target), Bind::Dynamic])
+        let bytes = 2 * words(&to.sizes);
+        self.launch_moving(&launch, &[Bind::Read(source), Bind::Write(target), Bind::Dynamic], bytes)
     }
+}
+
+fn resolve(program: &Program, memory: &Memory, bind: Bind) -> (Region, Access) {
+    match bind {
+        Bind::Read(id) => (memory.region(program, id), Access::Read),
+        Bind::Write(id) => (memory.region(program, id), Access::Write),
+        Bind::Weight(id) => (memory.weight(id), Access::Read),
+        Bind::Dynamic | Bind::Absent => (memory.dynamic.clone(), Access::Read),
+        Bind::Counters => (memory.counters.clone(), Access::Write),
+        // Faults are written atomically and rarely: no order is needed between the kernels that may.
+        Bind::Fault => (memory.fault.clone(), Access::Read),
+    }
+}
+
+/// Bytes of a tensor of words.
+fn words(sizes: &[u32]) -> u64 {
+    numel(sizes).map_or(u64::MAX / 4, |count| u64::from(count) * 4)
 }

@@ -1,17 +1,19 @@
 //! Constants on their way from the mapped file into device memory.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use etvk_kernels::numel;
-use etvk_vkgraph::{ConstantSource, DType, NamedData, Payload};
+use etvk_vkgraph::{ConstantId, ConstantSource, DType, NamedData, Payload};
 use etvk_vulkan::{Buffer, Uploader};
 
 use crate::convert::{self, copy_padded, widen};
 use crate::error::Error;
 use crate::ir::{Content, Form, Program, Weight};
 use crate::limits::DeviceLimits;
+use crate::passes::Constants;
 
 /// A range of device memory that holds one constant.
 #[derive(Debug)]
@@ -52,8 +54,32 @@ pub(crate) struct Source<'a> {
     pub(crate) named: Option<&'a dyn NamedData>,
 }
 
+impl Constants for Source<'_> {
+    fn scalar(&self, weight: &Weight) -> Option<f32> {
+        let constant = match &weight.content {
+            Content::Constant(constant) => constant,
+            Content::Literal(word) if weight.dtype.is_float() => return Some(f32::from_bits(*word)),
+            _ => return None,
+        };
+        let bytes = self.payload.constant(*constant, self.named).ok()?;
+        let mut word = [0; 4];
+        if !weight.dtype.is_float() || bytes.len() < weight.dtype.size() {
+            return None;
+        }
+        widen(weight.dtype, bytes, 0, &mut word);
+        Some(f32::from_le_bytes(word))
+    }
+
+    fn bytes(&self, weight: &Weight) -> Option<&[u8]> {
+        self.payload.constant(constant_of(weight)?, self.named).ok()
+    }
+}
+
 /// Bytes of a constant on the device.
 pub(crate) fn device_bytes(weight: &Weight) -> u64 {
+    if weight.content == Content::Nothing {
+        return 0;
+    }
     let count = numel(&weight.dims).map_or(u64::MAX / 16, u64::from);
     match weight.form {
         Form::Words => count * 4,
@@ -134,7 +160,18 @@ impl WeightStore {
 
 /// Only constants named by the SHA-256 of their contents can be recognised across payloads.
 fn key(source: Source<'_>, weight: &Weight) -> Option<WeightKey> {
-    let Content::Constant(constant) = weight.content else { return None };
+    let (form, dtype, device_bytes) = (weight.form, weight.dtype, device_bytes(weight));
+    let constant = match &weight.content {
+        Content::Constant(constant) => *constant,
+        Content::Joined { parts, rows } => {
+            let keys = parts.iter().map(|part| key(source, part)).collect::<Option<Vec<_>>>()?;
+            let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
+            let fingerprint = keys.iter().fold(0u64, |all, key| all.rotate_left(1) ^ key.fingerprint);
+            let name = format!("{rows} rows of {}", names.join(" and "));
+            return Some(WeightKey { name, form, dtype, device_bytes, fingerprint });
+        }
+        Content::Literal(_) | Content::Nothing => return None,
+    };
     let ConstantSource::Named(name) = &source.payload.graph().constants.get(constant.index())?.source else {
         return None;
     };
@@ -143,7 +180,6 @@ fn key(source: Source<'_>, weight: &Weight) -> Option<WeightKey> {
     }
     // A constant that is missing is reported by the upload.
     let bytes = source.payload.constant(constant, source.named).ok()?;
-    let (form, dtype, device_bytes) = (weight.form, weight.dtype, device_bytes(weight));
     Some(WeightKey { name: name.clone(), form, dtype, device_bytes, fingerprint: fingerprint(bytes) })
 }
 
@@ -191,30 +227,22 @@ pub(crate) fn upload(
     buffer: &Buffer,
     offset: u64,
 ) -> Result<(), Error> {
-    let constant = match weight.content {
-        Content::Constant(constant) => constant,
+    match &weight.content {
+        Content::Nothing => return Ok(()),
+        Content::Constant(_) => {}
+        Content::Joined { parts, rows } => {
+            return upload_joined(source, parts, *rows, uploader, (buffer, offset));
+        }
         Content::Literal(word) => {
             let word = word.to_le_bytes();
             uploader.upload(buffer, offset, 4, |_, out| copy_padded(&word, out))?;
             return Ok(());
         }
-    };
-    let graph = source.payload.graph();
-    let info = graph.values.iter().find_map(|value| match value {
-        etvk_vkgraph::Value::Tensor(info)
-            if info.constant == Some(constant)
-                && info.dtype == weight.dtype
-                && *info.dims == *weight.dims =>
-        {
-            Some(info)
-        }
-        _ => None,
-    });
-    let Some(info) = info else { return Ok(()) };
-    let bytes = source.payload.tensor_constant(info, source.named)?;
+    }
+    let Some(bytes) = serialised(source, weight)? else { return Ok(()) };
     if weight.form == Form::Words && weight.dtype == DType::Int64 {
         convert::check_narrowing(&bytes).map_err(|(element, value)| Error::ConstantRange {
-            constant: constant.index(),
+            constant: constant_of(weight).map_or(u32::MAX as usize, ConstantId::index),
             element,
             value,
         })?;
@@ -228,4 +256,79 @@ pub(crate) fn upload(
         }
     })?;
     Ok(())
+}
+
+/// Streams constants whose bytes are interleaved row by row.
+fn upload_joined(
+    source: Source<'_>,
+    parts: &[Weight],
+    rows: u32,
+    uploader: &mut Uploader,
+    (buffer, offset): (&Buffer, u64),
+) -> Result<(), Error> {
+    let mut all = Vec::with_capacity(parts.len());
+    for part in parts {
+        all.extend(serialised(source, part)?);
+    }
+    let bytes = all.iter().map(|part| part.len() as u64).sum();
+    uploader.upload(buffer, offset, bytes, |at, out| {
+        interleave(&all, rows.max(1) as usize, usize::try_from(at).unwrap_or(usize::MAX), out);
+    })?;
+    Ok(())
+}
+
+/// Fills `out` with what lies from byte `at` on when each of `parts` is cut into `rows` and the first rows of all come
+/// first.
+fn interleave(parts: &[Cow<'_, [u8]>], rows: usize, at: usize, mut out: &mut [u8]) {
+    let line: usize = parts.iter().map(|part| part.len() / rows).sum();
+    let (mut row, mut skip) = (at.checked_div(line).unwrap_or(rows), at.checked_rem(line).unwrap_or(0));
+    while row < rows && !out.is_empty() {
+        for part in parts {
+            let length = part.len() / rows;
+            let piece = part.get(row * length + skip.min(length)..(row + 1) * length).unwrap_or(&[]);
+            let (now, rest) = out.split_at_mut(piece.len().min(out.len()));
+            now.copy_from_slice(&piece[..now.len()]);
+            (out, skip) = (rest, skip.saturating_sub(length));
+        }
+        row += 1;
+    }
+}
+
+fn constant_of(weight: &Weight) -> Option<ConstantId> {
+    if let Content::Constant(constant) = weight.content { Some(constant) } else { None }
+}
+
+/// The bytes of a constant as the payload has them.
+fn serialised<'a>(source: Source<'a>, weight: &Weight) -> Result<Option<Cow<'a, [u8]>>, Error> {
+    let info = source.payload.graph().values.iter().find_map(|value| match value {
+        etvk_vkgraph::Value::Tensor(info)
+            if info.constant.is_some()
+                && info.constant == constant_of(weight)
+                && info.dtype == weight.dtype
+                && *info.dims == *weight.dims =>
+        {
+            Some(info)
+        }
+        _ => None,
+    });
+    let Some(info) = info else { return Ok(None) };
+    Ok(Some(source.payload.tensor_constant(info, source.named)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_joined_constants_lie_side_by_side_wherever_a_chunk_begins() {
+        let parts: [Cow<'_, [u8]>; 3] = [b"aabbcc".into(), b"ABC".into(), b"000111222".into()];
+        let whole = b"aaA000bbB111ccC222";
+        for at in 0..whole.len() {
+            for end in at..=whole.len() {
+                let mut out = vec![0; end - at];
+                interleave(&parts, 3, at, &mut out);
+                assert_eq!(out, whole[at..end], "{at}..{end}");
+            }
+        }
+    }
 }

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use etvk_engine::CallFault;
+use etvk_engine::{CallFault, Surplus};
 use etvk_pte::{Instruction, Method, Storage, ValueId};
 use etvk_vkgraph::{Payload, Value as GraphValue};
 
 use crate::BACKEND;
+use crate::buffers;
 use crate::delegate::dtype;
 use crate::error::Result;
 use crate::external::Names;
@@ -62,8 +63,7 @@ pub enum Problem {
     },
     /// A delegate that is called with another number of values than its graph has.
     #[error(
-        "delegate {delegate} is called with {found} values, its graph has {inputs} inputs and {outputs} outputs{}",
-        surplus(*inputs + *outputs, *found)
+        "delegate {delegate} is called with {found} values, its graph has {inputs} inputs and {outputs} outputs"
     )]
     ArgumentCount {
         /// The delegate's index in the method.
@@ -87,6 +87,19 @@ pub enum Problem {
         /// What the program has.
         found: String,
     },
+    /// The new value of a buffer, of which the program holds another copy that would not change.
+    #[error(
+        "delegate {delegate}: output {output} is the new value of a buffer, and {reader} may be the same one; the \
+         program does not pass the change on"
+    )]
+    SharedBuffer {
+        /// The delegate's index in the method.
+        delegate: usize,
+        /// Output of its graph.
+        output: usize,
+        /// Where the other copy is.
+        reader: String,
+    },
     /// A tensor in external data that is missing or differs.
     #[error("value {value}: external tensor \"{key}\": {reason}")]
     External {
@@ -97,15 +110,6 @@ pub enum Problem {
         /// What is wrong.
         reason: String,
     },
-}
-
-fn surplus(expected: usize, found: usize) -> &'static str {
-    match expected > found {
-        true => {
-            " (an operator inside it probably changes a buffer: export again with alias_buffer_mutations)"
-        }
-        false => "",
-    }
 }
 
 /// The problems in words; calls that fail alike are counted and told of once, where the first of them stands.
@@ -197,6 +201,8 @@ pub(crate) struct Examined<'a> {
     pub(crate) report: MethodReport,
     /// The payload of each delegate; complete if there are no problems.
     pub(crate) payloads: Vec<Payload<'a>>,
+    /// Outputs of each, from the first on, that calls have no value for: the new values of buffers.
+    pub(crate) surplus: Vec<usize>,
 }
 
 /// Looks for every reason why a method cannot run.
@@ -210,6 +216,7 @@ pub(crate) fn examine<'a>(method: &Method<'a>, names: Names<'_>) -> Examined<'a>
     }
     external_tensors(method, names, &mut problems);
     let mut payloads = Vec::new();
+    let mut surplus = Vec::new();
     let mut reports = Vec::new();
     for (index, delegate) in method.delegates().iter().enumerate() {
         let mut report = DelegateReport {
@@ -224,7 +231,7 @@ pub(crate) fn examine<'a>(method: &Method<'a>, names: Names<'_>) -> Examined<'a>
         } else {
             match Payload::parse(delegate.payload) {
                 Ok(payload) => {
-                    graph(index, &payload, method, names, &mut problems);
+                    surplus.push(graph(index, &payload, method, names, &mut problems));
                     let graph = payload.graph();
                     report.calls = graph.calls.len();
                     report.constants = graph.constants.len();
@@ -237,8 +244,15 @@ pub(crate) fn examine<'a>(method: &Method<'a>, names: Names<'_>) -> Examined<'a>
         }
         reports.push(report);
     }
+    // Indices are those of the delegates only if every payload was read.
+    if payloads.len() == reports.len() {
+        for (index, &count) in surplus.iter().enumerate().filter(|(_, count)| **count > 0) {
+            problems.extend(buffers::misplaced(index, payloads[index].graph(), count, method));
+            problems.extend(buffers::shared(index, count, &payloads, method, names));
+        }
+    }
     let report = MethodReport { name: method.name().to_owned(), delegates: reports, operators, problems };
-    Examined { report, payloads }
+    Examined { report, payloads, surplus }
 }
 
 /// The operators that kernel calls name, in the order of their first call.
@@ -283,13 +297,14 @@ fn external_tensors(method: &Method<'_>, names: Names<'_>, problems: &mut Vec<Pr
     }
 }
 
+/// Looks at a delegate's graph; returns how many of its outputs calls have no value for.
 fn graph(
     delegate: usize,
     payload: &Payload<'_>,
     method: &Method<'_>,
     names: Names<'_>,
     problems: &mut Vec<Problem>,
-) {
+) -> usize {
     let graph = payload.graph();
     for (index, constant) in (0..).zip(&graph.constants) {
         let missing = payload.constant(etvk_vkgraph::ConstantId(index), Some(&names));
@@ -299,31 +314,26 @@ fn graph(
             problems.push(Problem::Payload { delegate, source });
         }
     }
-    match etvk_engine::lower(graph) {
+    let surplus = buffers::surplus(delegate, graph, method).unwrap_or_else(|problem| {
+        problems.push(problem);
+        0
+    });
+    match etvk_engine::lower_with(graph, Surplus::Known(surplus)) {
         Ok(_) => {}
         Err(etvk_engine::Error::Unsupported(faults)) => {
             problems.extend(faults.into_iter().map(|fault| Problem::Call { delegate, fault }));
         }
         Err(source) => problems.push(Problem::Graph { delegate, source }),
     }
-    for instruction in method.chains().iter().flat_map(|chain| &chain.instructions) {
-        if let Instruction::DelegateCall { delegate: called, args } = instruction
-            && *called == delegate
-        {
-            let (inputs, outputs, found) = (graph.inputs.len(), graph.outputs.len(), args.len());
-            if inputs + outputs != found {
-                problems.push(Problem::ArgumentCount { delegate, inputs, outputs, found });
-                continue;
-            }
-            let ports = graph.inputs.iter().chain(&graph.outputs);
-            for (at, (arg, port)) in args.iter().zip(ports).enumerate() {
-                if let Some((expected, found)) = graph.value(*port).and_then(|port| misfit(port, method, arg))
-                {
-                    problems.push(Problem::Argument { delegate, at, expected, found });
-                }
+    for (_, args) in buffers::calls(delegate, method) {
+        let ports = graph.inputs.iter().chain(graph.outputs.iter().skip(surplus));
+        for (at, (arg, port)) in args.iter().zip(ports).enumerate() {
+            if let Some((expected, found)) = graph.value(*port).and_then(|port| misfit(port, method, *arg)) {
+                problems.push(Problem::Argument { delegate, at, expected, found });
             }
         }
     }
+    surplus
 }
 
 /// What a graph takes or gives and what a call has there, if they do not fit.
@@ -371,16 +381,5 @@ mod tests {
                 "delegate 0: call 4 aten.b: operator not known",
             ]
         );
-    }
-
-    #[test]
-    fn too_few_values_hint_at_the_cause() {
-        let count = |found| Problem::ArgumentCount { delegate: 1, inputs: 2, outputs: 3, found }.to_string();
-        assert!(
-            count(4).starts_with(
-                "delegate 1 is called with 4 values, its graph has 2 inputs and 3 outputs (an op"
-            )
-        );
-        assert!(count(6).ends_with("3 outputs"));
     }
 }

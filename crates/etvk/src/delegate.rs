@@ -95,12 +95,15 @@ fn call_foreign(
 
 fn call_own(executor: &mut Executor, frame: &mut Frame, args: &[usize]) -> Result<(), CallFault> {
     let (inputs, outputs) = (executor.inputs().len(), executor.outputs().len());
-    if args.len() != inputs + outputs {
+    // The first outputs are new values of buffers if the call has no value for them.
+    let surplus = (inputs + outputs).checked_sub(args.len()).filter(|&surplus| surplus <= outputs);
+    let Some(surplus) = surplus else {
         return Err(KernelFault::ArgumentCount { expected: inputs + outputs, found: args.len() }.into());
-    }
+    };
+    executor.carry(surplus)?;
     execute(executor, frame, &args[..inputs])?;
-    for (index, &id) in args[inputs..].iter().enumerate() {
-        let at = inputs + index;
+    for (at, &id) in args.iter().enumerate().skip(inputs) {
+        let index = surplus + at - inputs;
         match executor.outputs().get(index) {
             Some(PortInfo::Int) => put_int(frame, at, id, executor.output_int(index)?)?,
             _ => {

@@ -22,6 +22,7 @@
 //!
 //! The library prints nothing, reads no environment variable and does not panic on bad input.
 
+mod buffers;
 mod bytes;
 mod check;
 mod delegate;
@@ -43,7 +44,7 @@ mod value;
 
 pub use check::{CheckReport, DelegateReport, MethodReport, Problem, check, check_with, reasons};
 pub use error::{Error, KernelFault, Result};
-pub use etvk_engine::{CallFault, Counters, Error as EngineError, Fault};
+pub use etvk_engine::{CallFault, Counters, Error as EngineError, Fault, Passes, Timing};
 pub use etvk_pte::Error as FileError;
 pub use etvk_pte::ScalarType;
 pub use etvk_vulkan::{

@@ -1,6 +1,6 @@
 //! A method that is ready to be executed.
 
-use etvk_engine::Counters;
+use etvk_engine::{Counters, Timing};
 
 use crate::delegate::Delegate;
 use crate::error::{Error, KernelFault, Result};
@@ -41,6 +41,21 @@ impl Method {
             Delegate::Foreign(_) => None,
         };
         self.delegates.iter().filter_map(own).collect()
+    }
+
+    /// GPU time of every dispatch of each delegate's last execution, one delegate after the other; empty unless the
+    /// module was opened with [`ModuleOptions::timestamps`](crate::ModuleOptions::timestamps).
+    ///
+    /// # Errors
+    /// [`Error::Delegate`] if the device fails.
+    pub fn timings(&self) -> Result<Vec<Timing>> {
+        let mut all = Vec::new();
+        for (delegate, executor) in self.delegates.iter().enumerate() {
+            if let Delegate::Own(executor) = executor {
+                all.extend(executor.timings().map_err(|source| Error::Delegate { delegate, source })?);
+            }
+        }
+        Ok(all)
     }
 
     /// Executes the method once.

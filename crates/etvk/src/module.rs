@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use etvk_engine::{Executor, LoadOptions};
+use etvk_engine::{Executor, LoadOptions, Passes, Surplus};
 use etvk_pte::{BundledProgram, Container, Program, ValueId};
-use etvk_vkgraph::Payload;
 
 use crate::bytes::Bytes;
-use crate::check::{self, CheckReport, MethodReport, Problem};
+use crate::check::{self, CheckReport, Examined, MethodReport, Problem};
 use crate::delegate::Delegate;
 use crate::error::{Error, Result};
 use crate::external::{self, ExternalFiles, Names};
@@ -25,6 +24,10 @@ pub struct ModuleOptions {
     pub data: Vec<PathBuf>,
     /// Where delegated parts run.
     pub runtime: Runtime,
+    /// Take the GPU time of every dispatch, for [`Method::timings`]. It costs some speed.
+    pub timestamps: bool,
+    /// Which passes rewrite the delegated graphs; all of them unless said otherwise.
+    pub passes: Passes,
 }
 
 /// How far loading is: constants of one delegate after the other go to the device.
@@ -49,6 +52,8 @@ pub struct Module {
     external: ExternalFiles,
     names: Vec<String>,
     runtime: Runtime,
+    timestamps: bool,
+    passes: Passes,
 }
 
 impl std::fmt::Debug for Module {
@@ -91,8 +96,8 @@ impl Module {
         let names = parsed.method_names().map(str::to_owned).collect();
         let external = ExternalFiles::open(&options.data)?;
         tracing::debug!(target: "etvk::load", path = %path.display(), ?names, "program opened");
-        let runtime = options.runtime;
-        Ok(Self { path: path.to_owned(), program, external, names, runtime })
+        let ModuleOptions { runtime, timestamps, passes, .. } = options;
+        Ok(Self { path: path.to_owned(), program, external, names, runtime, timestamps, passes })
     }
 
     /// The file it was opened from.
@@ -144,17 +149,23 @@ impl Module {
     /// it; [`Error::Device`] without a device; [`Error::Delegate`] if loading a delegated part fails.
     pub fn load(&self, name: &str, mut progress: Option<&mut dyn FnMut(LoadProgress)>) -> Result<Method> {
         self.load_with(name, |examined, names, _| {
-            let count = examined.len();
+            let count = examined.payloads.len();
             let mut delegates = Vec::with_capacity(count);
-            for (delegate, payload) in examined.iter().enumerate() {
+            for (delegate, (payload, &surplus)) in examined.payloads.iter().zip(&examined.surplus).enumerate()
+            {
                 let context = self.runtime.context()?;
                 let mut report = |done, total| {
                     if let Some(progress) = &mut progress {
                         progress(LoadProgress { delegate, delegates: count, done, total });
                     }
                 };
-                let options =
-                    LoadOptions { named: Some(&names), progress: Some(&mut report), timestamps: false };
+                let options = LoadOptions {
+                    named: Some(&names),
+                    progress: Some(&mut report),
+                    timestamps: self.timestamps,
+                    surplus: Surplus::Known(surplus),
+                    passes: self.passes,
+                };
                 let executor = Executor::load(&context, payload, options)
                     .map_err(|source| Error::Delegate { delegate, source })?;
                 delegates.push(Delegate::Own(Box::new(executor)));
@@ -186,15 +197,15 @@ impl Module {
     fn load_with(
         &self,
         name: &str,
-        delegates: impl FnOnce(&[Payload<'_>], Names<'_>, &etvk_pte::Method<'_>) -> Result<Vec<Delegate>>,
+        delegates: impl FnOnce(&Examined<'_>, Names<'_>, &etvk_pte::Method<'_>) -> Result<Vec<Delegate>>,
     ) -> Result<Method> {
         let program = self.parse()?;
         let files = self.external.parse()?;
         let names = Names { external: &files, program: program.named_data() };
         let method = program.method(name).map_err(Error::Program)?;
         let examined = check::examine(&method, names);
-        let problems = examined.report.problems;
-        if !problems.is_empty() {
+        if !examined.report.problems.is_empty() {
+            let problems = examined.report.problems;
             return Err(Error::Unsupported { method: name.to_owned(), problems });
         }
         let frame = Frame::new(&method, names, &self.program).map_err(|source| Error::Instruction {
@@ -203,7 +214,7 @@ impl Module {
             name: "load".to_owned(),
             source,
         })?;
-        let delegates = delegates(&examined.payloads, names, &method)?;
+        let delegates = delegates(&examined, names, &method)?;
         tracing::debug!(target: "etvk::load", method = name, delegates = delegates.len(), "method loaded");
         Ok(Method {
             info: MethodInfo::new(&method),

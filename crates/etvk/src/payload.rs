@@ -11,7 +11,8 @@
 //! # }
 //! ```
 
-pub use etvk_engine::{Context, Executor, Input, LoadOptions, Mark, Phase, PortInfo, Timing};
+pub use etvk_engine::{Context, Executor, Input, LoadOptions, Mark, Phase, PortInfo, Surplus, Timing};
 pub use etvk_vkgraph::{
-    Call, ConstantFault, DType, Error as PayloadError, Graph, NamedData, Payload, TensorInfo, Value, ValueId,
+    Call, Constant, ConstantFault, ConstantId, ConstantSource, DType, Error as PayloadError, Graph,
+    NamedData, Payload, TensorInfo, Value, ValueId,
 };

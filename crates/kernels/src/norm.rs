@@ -79,7 +79,7 @@ pub fn norm(norm: &Norm, x: &Strided, limits: &Limits) -> Result<Launch, Unsuppo
 }
 
 /// Invocations a row: about eight elements each, a power of two that the device takes.
-fn threads(n: u32, limits: &Limits) -> u32 {
+pub(crate) fn threads(n: u32, limits: &Limits) -> u32 {
     let most = if limits.max_invocations >= 256 { 256 } else { 128 };
     n.div_ceil(8).next_power_of_two().clamp(32, most)
 }

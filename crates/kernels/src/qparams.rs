@@ -43,7 +43,7 @@ pub struct Qparams {
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "codes have at most 16 bits")]
 pub fn qparams(op: &Qparams, limits: &Limits) -> Launch {
-    let middle = (i64::from(op.qmin) + i64::from(op.qmax) + 1).div_euclid(2);
+    let middle = (i64::from(op.qmin) + i64::from(op.qmax) + 1) / 2;
     let threads = match op.columns {
         0..=128 => 32,
         _ => 128,
@@ -63,7 +63,7 @@ mod tests {
     use crate::push::tests::PLAIN;
 
     #[test]
-    fn the_middle_rounds_down() {
+    fn the_middle_rounds_to_zero() {
         let op = Qparams {
             mapping: Mapping::Symmetric,
             rows: 3,
@@ -76,7 +76,7 @@ mod tests {
         };
         let middle = |qmin, qmax| qparams(&Qparams { qmin, qmax, ..op }, &PLAIN).push[7].cast_signed();
         assert_eq!((middle(-128, 127), middle(-127, 127), middle(0, 255)), (0, 0, 128));
-        assert_eq!(middle(-8, 6), -1);
+        assert_eq!((middle(-8, 6), middle(-9, 5)), (0, -1));
         assert_eq!(qparams(&op, &PLAIN).groups, [3, 1, 1]);
     }
 }

@@ -1,25 +1,40 @@
-//! Attention with a streaming softmax: `shaders/sdpa.comp` and `shaders/sdpa_combine.comp`.
+//! Attention with a streaming softmax: `shaders/sdpa.comp`.
 
 use crate::push::Push;
-use crate::table::{SDPA, SDPA_COMBINE};
+use crate::table::SDPA;
 use crate::{Launch, Limits, Storage, Strided, Tier};
 
 /// Vectors of four that the query tile holds in shared memory.
 const QUERY_QUADS: u32 = 512;
-/// Keys that the kernel for few queries takes at a time.
-const FEW_KEYS: u32 = 16;
-/// Most queries of a tile.
+/// Invocations of the kernel for few queries, and keys that it takes at a time.
+const FEW_THREADS: u32 = 256;
+const FEW_KEYS: u32 = FEW_THREADS / 8;
+/// Most queries of a tile, and of one of the kernel for few queries.
 const MOST_ROWS: u32 = 8;
-/// Workgroups below which the keys are split.
-const ENOUGH_GROUPS: u64 = 128;
+const FEW_ROWS: u32 = 4;
+/// Tiles from which on the keys are not shared out.
+const ENOUGH_TILES: u64 = 128;
+/// Results of shares that are joined: of one tile, and of all.
+const MOST_TILE_RESULTS: u32 = 256;
+const MOST_RESULTS: u32 = 1024;
+/// A window that closes nothing. Far enough below 2³² that kernels can add a position.
+const NO_WINDOW: u32 = i32::MAX.cast_unsigned();
 
 /// Largest D the kernel takes.
 pub const MAX_WIDTH: u32 = QUERY_QUADS * 4;
 
-/// Words of scratch that suffice for every S, whatever the number of heads and keys.
+/// Words of counters that suffice for every launch.
+pub const COUNTERS: u32 = MOST_RESULTS;
+
+/// Words of scratch that suffice for every launch with this D.
 #[must_use]
 pub fn scratch_bound(width: u32) -> u64 {
-    ENOUGH_GROUPS * u64::from(MOST_ROWS) * (u64::from(width) + 2)
+    u64::from(MOST_RESULTS) * result_words(width)
+}
+
+/// Words that a share of the keys leaves for one query.
+fn result_words(width: u32) -> u64 {
+    (u64::from(width.div_ceil(4)) + 1) * 4
 }
 
 /// Attention of q over k and v; everything is f32 but for k and v, which may be stored as halves.
@@ -43,26 +58,27 @@ pub struct Sdpa<'a> {
     pub softcap: Option<f32>,
     /// Query s does not see keys beyond start + s.
     pub causal: bool,
+    /// Of a causal attention: a query sees this many keys at most, the one at its own position included.
+    pub window: Option<u32>,
     /// Attend over the first start + S keys instead of all C.
     pub cached: bool,
-    /// Position of the first query.
-    pub start: u32,
-    /// Word of the dynamic buffer with a further addend of the position.
+    /// Word of the dynamic buffer with the position of the first query; `None` is 0.
     pub start_dynamic: Option<u32>,
     /// Elements between batches, heads and queries of out; D is contiguous.
     pub out_strides: [u32; 3],
-    /// Whether the keys may be split over workgroups, which needs a second launch and scratch memory.
+    /// Whether the keys may be shared out to several workgroups, which needs scratch memory and counters.
     pub may_split: bool,
+    /// Whether q, k and v may be rounded to halves, which matrix hardware wants.
+    pub halves: bool,
 }
 
-/// The launches of one attention.
+/// The launch of one attention.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SdpaLaunches {
-    /// Bindings: q, k, v, mask, out (or scratch if there is a second launch), dyn.
+pub struct SdpaLaunch {
+    /// Bindings: q, k, v, mask, out, dyn, scratch, counters. The counters are [`COUNTERS`] words, zeros before and
+    /// after; scratch may be one word where `scratch_words` is 0.
     pub attend: Launch,
-    /// Bindings: scratch, out.
-    pub combine: Option<Launch>,
-    /// Words of scratch between the two.
+    /// Words of scratch.
     pub scratch_words: u64,
 }
 
@@ -85,11 +101,68 @@ pub enum Unsupported {
     },
 }
 
+/// What one workgroup takes.
+struct Shape {
+    tier: Tier,
+    threads: u32,
+    /// Queries of a tile.
+    rows: u32,
+    /// Constant 2 of the module.
+    columns: u32,
+    /// Keys at a time.
+    keys: u32,
+    /// Whether the keys can be shared out.
+    splits: bool,
+}
+
+impl Shape {
+    /// Of the kernel on cooperative matrices, for `key_heads` of all batches: subgroups of 32 have 16 rows and one of
+    /// `slices` slices of D each. More rows read keys less often, if that leaves enough workgroups.
+    fn matrices(width: u32, key_heads: u64, queries: u64) -> Self {
+        const ENOUGH_GROUPS: u64 = 100;
+        let enough = |rows: u64| key_heads * queries.div_ceil(rows) >= ENOUGH_GROUPS;
+        let (rows, slices, keys) = match width {
+            ..65 if enough(128) => (128, 1, 32),
+            ..129 => (64, 1, 32),
+            129..257 if enough(64) => (64, 2, 16),
+            129..257 => (32, 2, 16),
+            _ => (32, 4, 16),
+        };
+        Self { tier: Tier::Full, threads: 2 * rows * slices, rows, columns: slices, keys, splits: false }
+    }
+
+    /// Of the kernel for few queries.
+    fn few(queries: u64, quads: u32) -> Self {
+        let rows = u32::try_from(queries).map_or(FEW_ROWS, |queries| queries.clamp(1, FEW_ROWS));
+        Self {
+            tier: Tier::Middle,
+            threads: FEW_THREADS,
+            rows: rows.next_power_of_two(),
+            columns: quads,
+            keys: FEW_KEYS,
+            splits: true,
+        }
+    }
+
+    /// Of the kernel for everything.
+    fn plain(queries: u64, width: u32) -> Self {
+        let keys = if width >= 128 { 128 } else { 64 };
+        Self {
+            tier: Tier::Plain,
+            threads: keys,
+            rows: tile_rows(queries, width.div_ceil(4)),
+            columns: width.div_ceil(keys).max(1),
+            keys,
+            splits: true,
+        }
+    }
+}
+
 /// Launches an attention.
 ///
 /// # Errors
 /// [`Unsupported`] when an operand's layout or D is beyond the kernel.
-pub fn sdpa(op: &Sdpa<'_>, limits: &Limits) -> Result<SdpaLaunches, Unsupported> {
+pub fn sdpa(op: &Sdpa<'_>, limits: &Limits) -> Result<SdpaLaunch, Unsupported> {
     let ([batch, heads, s, width], q) = operand(op.q)?;
     let ([_, key_heads, context, _], k) = operand(op.k)?;
     let (_, v) = operand(op.v)?;
@@ -109,15 +182,20 @@ pub fn sdpa(op: &Sdpa<'_>, limits: &Limits) -> Result<SdpaLaunches, Unsupported>
 
     let per_key_head = heads / key_heads;
     let queries = u64::from(s) * u64::from(per_key_head);
-    let few = suits_few(op, [&q, &k, &v], width, queries, limits);
-    let keys = if width >= 128 || few { 128 } else { 64 };
-    let rows = if few { few_rows(queries) } else { tile_rows(queries, quads) };
-    let tiles = u64::from(batch) * u64::from(key_heads) * queries.div_ceil(u64::from(rows));
-    let splits = if op.may_split { splits(tiles, context, if few { FEW_KEYS } else { keys }) } else { 1 };
+    let shape = if suits_matrices(op, [&q, &k, &v], width, queries, limits) {
+        Shape::matrices(width, u64::from(batch) * u64::from(key_heads), queries)
+    } else if suits_few(op, [&q, &k, &v], width, queries, limits) {
+        Shape::few(queries, quads)
+    } else {
+        Shape::plain(queries, width)
+    };
+    let tiles = u64::from(batch) * u64::from(key_heads) * queries.div_ceil(u64::from(shape.rows));
+    let visible = op.window.map_or(context, |window| context.min(window.saturating_add(shape.rows)));
+    let splits = if op.may_split && shape.splits { splits(tiles, visible, &shape) } else { 1 };
 
     let push = Push::new()
         .words([batch, s, per_key_head, key_heads, width, context])
-        .word(op.start)
+        .word(op.window.map_or(NO_WINDOW, |window| window.min(NO_WINDOW)))
         .dynamic(op.start_dynamic)
         .float(op.scale)
         .float(op.softcap.unwrap_or(0.0))
@@ -131,26 +209,20 @@ pub fn sdpa(op: &Sdpa<'_>, limits: &Limits) -> Result<SdpaLaunches, Unsupported>
         .words(op.out_strides);
     let vectors = width % 4 == 0 && k.iter().all(|stride| stride % 4 == 0);
     let specialization = [
-        keys,
-        rows,
-        if few { 1 } else { width.div_ceil(keys).max(1) },
+        shape.threads,
+        shape.rows,
+        shape.columns,
         op.k_storage as u32,
         op.v_storage as u32,
         vectors.into(),
+        width,
+        shape.keys,
     ];
-    let shader = SDPA.pick(if few { limits.tier } else { Tier::Plain });
-    let attend = push.launch(shader, &specialization, tiles * u64::from(splits), limits);
-    if splits == 1 {
-        return Ok(SdpaLaunches { attend, combine: None, scratch_words: 0 });
-    }
-    let all = u64::from(batch) * u64::from(key_heads) * queries;
-    let combine = Push::new()
-        .word(u32::try_from(all).map_err(|_| Unsupported::Shape)?)
-        .words([s, per_key_head, key_heads, width, splits])
-        .words(op.out_strides)
-        .launch(SDPA_COMBINE.pick(limits.tier), &[keys], all, limits);
-    let scratch_words = all * u64::from(splits) * (u64::from(width) + 2);
-    Ok(SdpaLaunches { attend, combine: Some(combine), scratch_words })
+    // Only the kernel on matrices knows the last two.
+    let specialization = &specialization[..if shape.tier == Tier::Full { 8 } else { 6 }];
+    let attend = push.launch(SDPA.pick(shape.tier), specialization, tiles * u64::from(splits), limits);
+    let shares = if splits == 1 { 0 } else { tiles * u64::from(splits) };
+    Ok(SdpaLaunch { attend, scratch_words: shares * u64::from(shape.rows) * result_words(width) })
 }
 
 /// The high half of the push constant that counts the splits.
@@ -162,26 +234,51 @@ fn flags(op: &Sdpa<'_>) -> u32 {
         .fold(0, |flags, (set, bit)| flags | (u32::from(set) << bit))
 }
 
-/// Whether the kernel for few queries can take the operands.
+/// Whether operands are words whose offsets and strides are multiples of four.
+fn has_vectors(op: &Sdpa<'_>, operands: [&[u32; 4]; 3]) -> bool {
+    (op.k_storage, op.v_storage) == (Storage::Word, Storage::Word)
+        && operands.into_iter().flatten().all(|number| number.is_multiple_of(4))
+}
+
+/// Whether the kernel on cooperative matrices can take the operands, and pays.
+fn suits_matrices(
+    op: &Sdpa<'_>,
+    operands: [&[u32; 4]; 3],
+    width: u32,
+    queries: u64,
+    limits: &Limits,
+) -> bool {
+    // Below this the keys had better be shared out.
+    let many = if width <= 128 { 128 } else { 512 };
+    let fits = match width {
+        1..129 => width.is_multiple_of(32),
+        129..257 => width.is_multiple_of(64),
+        _ => width.is_multiple_of(128) && (257..513).contains(&width),
+    };
+    fits && op.halves
+        && limits.tier >= Tier::Full
+        && limits.max_shared_bytes >= 48 << 10
+        && limits.max_invocations >= 256
+        && op.softcap.is_none_or(|cap| cap <= 0.0)
+        && has_vectors(op, operands)
+        && op.out_strides.iter().all(|stride| stride.is_multiple_of(4))
+        && queries >= many
+}
+
+/// Whether the kernel for few queries can take the operands, and pays.
 fn suits_few(op: &Sdpa<'_>, operands: [&[u32; 4]; 3], width: u32, queries: u64, limits: &Limits) -> bool {
     const FEW_QUERIES: u64 = 32;
     const WIDE: u32 = 256;
     const MOST_WIDTH: u32 = 512;
-    let aligned = operands.into_iter().flatten().all(|number| number.is_multiple_of(4));
     limits.tier >= Tier::Middle
         && limits.subgroup_size >= 8
-        && limits.max_shared_bytes >= 24 << 10
-        && (op.k_storage, op.v_storage) == (Storage::Word, Storage::Word)
-        && aligned
+        && limits.max_shared_bytes >= 32 << 10
+        && limits.max_invocations >= FEW_THREADS
+        && has_vectors(op, operands)
         && width.is_multiple_of(4)
         && width <= MOST_WIDTH
         // Whole lines pay for wide heads however many queries there are.
         && (queries <= FEW_QUERIES || width >= WIDE)
-}
-
-/// Rows of a tile of the kernel for few queries.
-fn few_rows(queries: u64) -> u32 {
-    u32::try_from(queries).map_or(MOST_ROWS, |queries| queries.clamp(1, MOST_ROWS).next_power_of_two())
 }
 
 /// Sizes of a rank-4 operand, and its offset and first three strides.
@@ -218,25 +315,31 @@ fn tile_rows(queries: u64, quads: u32) -> u32 {
     rows
 }
 
-/// Workgroups that share one tile's keys: enough to fill a device, each with two steps of keys at least.
-fn splits(tiles: u64, context: u32, keys: u32) -> u32 {
-    let wanted = ENOUGH_GROUPS / tiles.clamp(1, ENOUGH_GROUPS);
-    let most = u64::from(context.div_ceil(2 * keys)).max(1);
-    u32::try_from(wanted.min(most)).unwrap_or(1)
+/// Most workgroups that share one tile's keys: as many as kernels choose for `visible` keys (`take_share` in
+/// `sdpa.glsl`), within what can be joined.
+fn splits(tiles: u64, visible: u32, shape: &Shape) -> u32 {
+    if tiles >= ENOUGH_TILES {
+        return 1;
+    }
+    let share = (u64::from(visible) * u64::from(shape.rows) / 2).isqrt().max(1);
+    let wanted = u64::from(visible).div_ceil(share.next_multiple_of(u64::from(shape.keys)));
+    let most = u64::from(MOST_RESULTS) / (tiles.max(1) * u64::from(shape.rows));
+    let most = most.min(u64::from(MOST_TILE_RESULTS / shape.rows));
+    u32::try_from(wanted.clamp(1, most.max(1))).unwrap_or(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::push::tests::PLAIN;
+    use crate::push::tests::{MIDDLE, PLAIN};
 
     fn strided(sizes: [u32; 4]) -> Strided {
         let sizes: crate::Dims = sizes.into_iter().collect();
         Strided { strides: crate::contiguous_strides(&sizes), sizes, ..Strided::default() }
     }
 
-    fn launch(q: &Strided, k: &Strided, may_split: bool) -> Result<SdpaLaunches, Unsupported> {
-        let op = Sdpa {
+    fn op<'a>(q: &'a Strided, k: &'a Strided, may_split: bool) -> Sdpa<'a> {
+        Sdpa {
             q,
             k,
             v: k,
@@ -247,30 +350,95 @@ mod tests {
             softcap: None,
             causal: true,
             cached: true,
-            start: 0,
+            window: None,
             start_dynamic: Some(3),
             out_strides: [0, 0, 0],
             may_split,
-        };
-        sdpa(&op, &PLAIN)
+            halves: false,
+        }
+    }
+
+    fn launch(q: &Strided, k: &Strided, may_split: bool) -> Result<SdpaLaunch, Unsupported> {
+        sdpa(&op(q, k, may_split), &PLAIN)
     }
 
     #[test]
     fn queries_of_a_key_head_share_tiles() {
         let (q, k) = (strided([2, 8, 5, 64]), strided([2, 2, 100, 64]));
-        let launches = launch(&q, &k, false).unwrap();
+        let launch = self::launch(&q, &k, false).unwrap();
         // 5 queries of 4 heads are 20 rows: three tiles of 8 for each of 2 · 2 key heads.
-        assert_eq!(launches.attend.groups, [2 * 2 * 3, 1, 1]);
-        assert_eq!(launches.combine, None);
+        assert_eq!(launch.attend.groups, [2 * 2 * 3, 1, 1]);
+        assert_eq!(launch.scratch_words, 0);
     }
 
     #[test]
     fn a_decode_step_splits_the_keys() {
         let (q, k) = (strided([1, 8, 1, 256]), strided([1, 1, 2048, 256]));
-        let launches = launch(&q, &k, true).unwrap();
-        assert_eq!(launches.attend.groups, [8, 1, 1]);
-        assert_eq!(launches.scratch_words, 8 * 8 * 258);
-        assert_eq!(launches.combine.unwrap().groups, [8, 1, 1]);
+        let launch = self::launch(&q, &k, true).unwrap();
+        // √(2048 · 8 / 2) keys are 90, two steps of 128 invocations hold the whole of eight shares.
+        assert_eq!(launch.attend.groups, [16, 1, 1]);
+        assert_eq!(launch.scratch_words, 16 * 8 * 260);
+    }
+
+    #[test]
+    fn scratch_and_counters_suffice() {
+        for limits in [PLAIN, MIDDLE] {
+            for (batch, heads, key_heads) in [(1, 8, 1), (1, 32, 8), (3, 40, 5), (1, 127, 127), (9, 9, 1)] {
+                for (s, context, width) in [(1, 1, 64), (1, 100_000, 512), (2, 3000, 256), (9, 2048, 33)] {
+                    let q = strided([batch, heads, s, width]);
+                    let k = strided([batch, key_heads, context, width]);
+                    let op = op(&q, &k, true);
+                    let launch = sdpa(&op, &limits).unwrap();
+                    assert!(launch.scratch_words <= scratch_bound(width));
+                    let splits = launch.attend.push[10] & 0xFFFF;
+                    let tiles = launch.attend.groups[0] / splits;
+                    assert!(splits == 1 || tiles <= COUNTERS);
+                    let rows = launch.attend.kernel.specialization[1];
+                    assert!(splits * rows <= MOST_TILE_RESULTS);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn many_halves_go_to_matrices() {
+        let full = Limits { tier: Tier::Full, max_invocations: 256, ..MIDDLE };
+        for (heads, key_heads, width, groups) in
+            [(8, 1, 512, 256), (8, 1, 256, 128), (16, 1, 256, 256), (32, 8, 64, 256)]
+        {
+            let (q, k) = (strided([1, heads, 1024, width]), strided([1, key_heads, 2048, width]));
+            let mut op = op(&q, &k, true);
+            op.halves = true;
+            let launch = sdpa(&op, &full).unwrap();
+            assert_eq!((launch.attend.kernel.shader.name, launch.scratch_words), ("sdpa.full", 0));
+            assert_eq!(launch.attend.groups, [groups, 1, 1]);
+            // Fits in 48 KiB of shared memory, and all of a tile is fetched.
+            let [threads, rows, slices, _, _, _, _, keys] = launch.attend.kernel.specialization[..] else {
+                panic!("eight constants")
+            };
+            let bytes = 2 * keys * (width / 4 + 2) * 8
+                + slices * rows * (keys / 4 + 1) * 16
+                + rows * (keys / 4 + 2) * 8
+                + rows * 64;
+            assert!(bytes <= 48 << 10 && threads <= 256, "{bytes}");
+            assert_eq!(keys * width / 4 % threads, 0);
+            op.softcap = Some(50.0);
+            assert_ne!(sdpa(&op, &full).unwrap().attend.kernel.shader.name, "sdpa.full");
+            op.softcap = None;
+            op.halves = false;
+            assert_ne!(sdpa(&op, &full).unwrap().attend.kernel.shader.name, "sdpa.full");
+        }
+    }
+
+    #[test]
+    fn a_window_needs_fewer_workgroups() {
+        let (q, k) = (strided([1, 8, 1, 256]), strided([1, 1, 100_000, 256]));
+        let mut op = op(&q, &k, true);
+        let all = sdpa(&op, &MIDDLE).unwrap();
+        op.window = Some(512);
+        let some = sdpa(&op, &MIDDLE).unwrap();
+        assert!(some.attend.groups[0] < all.attend.groups[0]);
+        assert_eq!((some.attend.push[6], all.attend.push[6]), (512, NO_WINDOW));
     }
 
     #[test]

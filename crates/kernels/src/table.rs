@@ -110,20 +110,37 @@ pub static GRID_PRIORS: Family = Family {
     full: None,
 };
 
+/// The modules of family `heads`.
+pub static HEADS: Family = Family {
+    plain: Shader {
+        name: "heads",
+        spirv: include_bytes!("../spirv/heads.spv"),
+        bindings: 12,
+        push_words: 26,
+    },
+    middle: Some(Shader {
+        name: "heads.middle",
+        spirv: include_bytes!("../spirv/heads.middle.spv"),
+        bindings: 12,
+        push_words: 26,
+    }),
+    full: None,
+};
+
 /// The modules of family `linear_q`.
 pub static LINEAR_Q: Family = Family {
     plain: Shader {
         name: "linear_q",
         spirv: include_bytes!("../spirv/linear_q.spv"),
-        bindings: 5,
-        push_words: 11,
+        bindings: 13,
+        push_words: 18,
     },
     middle: None,
     full: Some(Shader {
         name: "linear_q.full",
         spirv: include_bytes!("../spirv/linear_q.full.spv"),
-        bindings: 5,
-        push_words: 11,
+        bindings: 13,
+        push_words: 18,
     }),
 };
 
@@ -132,14 +149,31 @@ pub static LINEAR_Q_ROWS: Family = Family {
     plain: Shader {
         name: "linear_q_rows",
         spirv: include_bytes!("../spirv/linear_q_rows.spv"),
-        bindings: 5,
-        push_words: 11,
+        bindings: 13,
+        push_words: 18,
     },
     middle: Some(Shader {
         name: "linear_q_rows.middle",
         spirv: include_bytes!("../spirv/linear_q_rows.middle.spv"),
-        bindings: 5,
-        push_words: 11,
+        bindings: 13,
+        push_words: 18,
+    }),
+    full: None,
+};
+
+/// The modules of family `linear_q_vector`.
+pub static LINEAR_Q_VECTOR: Family = Family {
+    plain: Shader {
+        name: "linear_q_vector",
+        spirv: include_bytes!("../spirv/linear_q_vector.spv"),
+        bindings: 13,
+        push_words: 18,
+    },
+    middle: Some(Shader {
+        name: "linear_q_vector.middle",
+        spirv: include_bytes!("../spirv/linear_q_vector.middle.spv"),
+        bindings: 13,
+        push_words: 18,
     }),
     full: None,
 };
@@ -286,6 +320,23 @@ pub static RESAMPLE: Family = Family {
     full: None,
 };
 
+/// The modules of family `residual`.
+pub static RESIDUAL: Family = Family {
+    plain: Shader {
+        name: "residual",
+        spirv: include_bytes!("../spirv/residual.spv"),
+        bindings: 7,
+        push_words: 7,
+    },
+    middle: Some(Shader {
+        name: "residual.middle",
+        spirv: include_bytes!("../spirv/residual.middle.spv"),
+        bindings: 7,
+        push_words: 7,
+    }),
+    full: None,
+};
+
 /// The modules of family `rope`.
 pub static ROPE: Family = Family {
     plain: Shader {
@@ -303,28 +354,21 @@ pub static SDPA: Family = Family {
     plain: Shader {
         name: "sdpa",
         spirv: include_bytes!("../spirv/sdpa.spv"),
-        bindings: 6,
+        bindings: 8,
         push_words: 32,
     },
     middle: Some(Shader {
         name: "sdpa.middle",
         spirv: include_bytes!("../spirv/sdpa.middle.spv"),
-        bindings: 6,
+        bindings: 8,
         push_words: 32,
     }),
-    full: None,
-};
-
-/// The modules of family `sdpa_combine`.
-pub static SDPA_COMBINE: Family = Family {
-    plain: Shader {
-        name: "sdpa_combine",
-        spirv: include_bytes!("../spirv/sdpa_combine.spv"),
-        bindings: 2,
-        push_words: 9,
-    },
-    middle: None,
-    full: None,
+    full: Some(Shader {
+        name: "sdpa.full",
+        spirv: include_bytes!("../spirv/sdpa.full.spv"),
+        bindings: 8,
+        push_words: 32,
+    }),
 };
 
 /// The modules of family `softmax`.
@@ -350,8 +394,10 @@ pub static FAMILIES: &[(&str, &Family)] = &[
     ("fill", &FILL),
     ("gather", &GATHER),
     ("grid_priors", &GRID_PRIORS),
+    ("heads", &HEADS),
     ("linear_q", &LINEAR_Q),
     ("linear_q_rows", &LINEAR_Q_ROWS),
+    ("linear_q_vector", &LINEAR_Q_VECTOR),
     ("map", &MAP),
     ("map_angular", &MAP_ANGULAR),
     ("map_exponential", &MAP_EXPONENTIAL),
@@ -363,8 +409,8 @@ pub static FAMILIES: &[(&str, &Family)] = &[
     ("qparams", &QPARAMS),
     ("reduce", &REDUCE),
     ("resample", &RESAMPLE),
+    ("residual", &RESIDUAL),
     ("rope", &ROPE),
     ("sdpa", &SDPA),
-    ("sdpa_combine", &SDPA_COMBINE),
     ("softmax", &SOFTMAX),
 ];

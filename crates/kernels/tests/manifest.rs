@@ -173,9 +173,10 @@ impl Interface {
     }
 }
 
-/// The block's last member ends it: a 32-bit scalar or an array of them.
+/// The block's last member ends it: a 32-bit scalar, or an array of them or of structures.
 fn push_words(instructions: &[(u32, &[u32])]) -> u32 {
     let (variable, pointer, structure, array, constant, member_decorate) = (59, 32, 30, 28, 43, 72);
+    let (decorate, array_stride) = (71, 6);
     let (push_constant_class, offset) = (9, 35);
     let defines = |id: u32, op: u32, at: usize| {
         instructions.iter().find(move |(o, args)| *o == op && args[at] == id).map(|(_, args)| *args)
@@ -191,7 +192,14 @@ fn push_words(instructions: &[(u32, &[u32])]) -> u32 {
         .map(|(_, args)| args[3] / 4)
         .unwrap();
     let length = match defines(members[members.len() - 1], array, 0) {
-        Some(array) => defines(array[2], constant, 1).unwrap()[2],
+        Some(array) => {
+            let stride = instructions
+                .iter()
+                .find(|(op, args)| *op == decorate && args[..2] == [array[0], array_stride])
+                .map(|(_, args)| args[2] / 4)
+                .unwrap();
+            defines(array[2], constant, 1).unwrap()[2] * stride
+        }
         None => 1,
     };
     start + length

@@ -62,6 +62,19 @@ impl Interpreter {
         &self.graph
     }
 
+    /// Replaces the contents of a constant, for all calls that read it.
+    pub fn set_constant(&mut self, constant: ValueId, tensor: Tensor) {
+        let prepacked =
+            |call: &&Call| call.name == operators::PREPACK && call.args.first() == Some(&constant);
+        let outputs = self.graph.calls.iter().filter(prepacked).filter_map(|call| call.args.last());
+        let tensor = Arc::new(tensor);
+        for id in outputs.chain([&constant]) {
+            if let Some(held) = self.held.get_mut(id.index()) {
+                *held = Held::Tensor(Arc::clone(&tensor));
+            }
+        }
+    }
+
     /// Executes all calls. Inputs are one [`Arg`] for each of the graph's; tensors may be smaller than declared
     /// and of any element type. Outputs have the element types that the host sees.
     ///

@@ -202,7 +202,7 @@ fn choose(mapping: Mapping, (low, high): (f64, f64), (bottom, top): (f64, f64), 
     let scale = single(scale.max(eps));
     let zero_point = match mapping {
         Mapping::Asymmetric => (bottom - (low / scale).round_ties_even()).clamp(bottom, top),
-        _ => ((top + bottom + 1.0) / 2.0).floor(),
+        _ => ((top + bottom + 1.0) / 2.0).trunc(),
     };
     Scale { scale, zero_point }
 }
@@ -242,7 +242,14 @@ pub(crate) fn choose_affine(frame: &mut Frame<'_>) -> Result<(), Fault> {
     };
     let blocks = block_counts(frame, &x, 2)?;
     let range = range(frame, 4)?;
-    let eps = frame.optional_float(6)?.unwrap_or(f32::EPSILON.into());
+    let eps = frame.optional_float(6)?.unwrap_or(f32::MIN_POSITIVE.into());
+    // The last argument before the output is keepdim, where the schema has it; dims of one block are dropped else.
+    let keep = frame.len() > 10 && frame.truth(9)?;
+    let block_sizes = frame.ints(2)?;
+    if !keep && block_sizes.iter().all(|&size| size == 1) {
+        // No dimension to reduce means all of them.
+        return frame.set_list(outputs(&[choose(mapping, extremes(&x.floats()), range, eps)], &[]));
+    }
     let mut items = vec![Vec::new(); count(&blocks)?];
     let values = x.floats();
     collect(x.dims(), |at| {
@@ -256,9 +263,6 @@ pub(crate) fn choose_affine(frame: &mut Frame<'_>) -> Result<(), Fault> {
         Ok(())
     })?;
     let scales: Vec<Scale> = items.iter().map(|items| choose(mapping, extremes(items), range, eps)).collect();
-    // The last argument before the output is keepdim, where the schema has it; dims of one block are dropped else.
-    let keep = frame.len() > 10 && frame.truth(9)?;
-    let block_sizes = frame.ints(2)?;
     let kept = blocks.iter().zip(&block_sizes).filter(|&(&count, &block)| keep || block == 1 || count != 1);
     let dims: Vec<usize> = kept.map(|(&blocks, _)| blocks).collect();
     let dims = if count(&dims)? == scales.len() { dims } else { blocks };

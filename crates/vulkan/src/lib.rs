@@ -4,6 +4,7 @@
 //! Objects hold on to what they were made from (instance ← device ← everything else), so they may be dropped in any
 //! order.
 
+mod bandwidth;
 mod cache;
 mod capabilities;
 mod choice;

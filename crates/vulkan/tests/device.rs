@@ -145,3 +145,9 @@ fn objects_may_be_dropped_in_any_order() {
     drop(out);
     drop(recording);
 }
+
+#[test]
+fn copies_have_a_bandwidth() {
+    let bandwidth = TestDevice::open().copy_bandwidth().unwrap();
+    assert!(bandwidth.is_finite() && bandwidth > 1e6, "{bandwidth}");
+}

@@ -6,6 +6,7 @@
     reason = "test code: pointers are to values that the test owns"
 )]
 
+mod buffers;
 mod create_faults;
 mod events;
 mod execute_faults;

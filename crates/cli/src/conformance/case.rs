@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use etvk::{Method, Module, ModuleOptions, Runtime, Value};
+use etvk::{Method, Module, ModuleOptions, Passes, Runtime, Value};
 
 use crate::conformance::compare::Tolerance;
 use crate::conformance::{bundle, goldens, manifest};
@@ -63,8 +63,9 @@ pub(crate) struct Session {
 
 impl Session {
     /// Opens the program of a case.
-    pub(crate) fn open(case: &Case, runtime: &Runtime) -> anyhow::Result<Self> {
-        let options = ModuleOptions { data: case.data.clone(), runtime: runtime.clone() };
+    pub(crate) fn open(case: &Case, runtime: &Runtime, passes: Passes) -> anyhow::Result<Self> {
+        let data = case.data.clone();
+        let options = ModuleOptions { data, runtime: runtime.clone(), passes, ..ModuleOptions::default() };
         Ok(Self { module: Module::open_with(&case.program, options)?, methods: HashMap::new() })
     }
 

@@ -3,7 +3,7 @@
 mod bundle;
 mod case;
 mod compare;
-mod door;
+pub(crate) mod door;
 mod expected;
 mod goldens;
 mod junit;
@@ -21,6 +21,7 @@ use regex::Regex;
 
 use crate::device::{self, DeviceArgs, describe};
 use crate::outcome::Outcome;
+use crate::passes::PassArgs;
 
 pub(crate) use case::{Case, Session, Step};
 pub(crate) use compare::compare;
@@ -76,6 +77,8 @@ pub(crate) struct ConformanceArgs {
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     #[command(flatten)]
+    passes: PassArgs,
+    #[command(flatten)]
     device: DeviceArgs,
 }
 
@@ -120,11 +123,8 @@ pub(crate) fn run(args: &ConformanceArgs, out: &mut dyn Write) -> anyhow::Result
 fn doors(args: &ConformanceArgs, runtime: &Runtime) -> anyhow::Result<Vec<Box<dyn Door>>> {
     let file = |given: &Option<PathBuf>, name: &str| given.clone().unwrap_or_else(|| beside(name));
     let executorch = |name: String, delegate: PathBuf| ExecuTorch {
-        name,
-        runner: file(&args.runner, "etvk-executorch-runner"),
-        delegate,
-        specs: args.device.options(),
         etdump: args.etdump.clone(),
+        ..door::executorch(name, args.runner.as_deref(), delegate, args.device.options())
     };
     if let Some(folder) = &args.etdump {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
@@ -132,7 +132,7 @@ fn doors(args: &ConformanceArgs, runtime: &Runtime) -> anyhow::Result<Vec<Box<dy
     let mut doors: Vec<Box<dyn Door>> = Vec::new();
     for via in &args.via {
         doors.push(match via {
-            Via::Rust => Box::new(Rust(runtime.clone())),
+            Via::Rust => Box::new(Rust(runtime.clone(), args.passes.passes()?)),
             Via::Capi => Box::new(CApi::open(&file(&args.capi, "libetvk.so"), &args.device.options())?),
             Via::Executorch => {
                 let delegate = file(&args.delegate, "libexecutorch_backend_vulkan.so");
@@ -144,8 +144,7 @@ fn doors(args: &ConformanceArgs, runtime: &Runtime) -> anyhow::Result<Vec<Box<dy
         if !args.via.contains(&Via::Executorch) {
             bail!("--compare needs --via executorch");
         }
-        let name = other.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        doors.push(Box::new(executorch(format!("executorch:{name}"), other.clone())));
+        doors.push(Box::new(executorch(door::other_name(other), other.clone())));
     }
     Ok(doors)
 }

@@ -59,6 +59,10 @@ fn plane(sizes: &[u32]) -> Option<[u32; 2]> {
 }
 
 impl Kind for Conv {
+    fn weights(&self) -> Vec<WeightId> {
+        self.weight.into_iter().collect()
+    }
+
     fn infer(&self, node: &Node, shapes: &Shapes<'_>) -> Result<OutSizes, Fault> {
         let x = shapes.sizes(node.inputs[0]);
         let input = plane(x).ok_or_else(|| shape_fault("rank of a convolution's input", &[4], x))?;

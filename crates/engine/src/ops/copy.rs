@@ -84,8 +84,8 @@ impl Kind for StateWrite {
         Ok(one(state.iter().copied().collect()))
     }
 
-    fn dynamic(&self) -> bool {
-        true
+    fn syms(&self) -> Vec<SymId> {
+        vec![self.start]
     }
 
     fn dynamic_word(&self, node: &Node, shapes: &Shapes<'_>) -> Result<Option<(u32, i32)>, Fault> {

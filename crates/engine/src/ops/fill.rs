@@ -44,8 +44,9 @@ impl Kind for Arange {
         Ok(one(Dims::from_iter([length as u32])))
     }
 
-    fn dynamic(&self) -> bool {
-        matches!(self.start, Number::Sym(_)) || matches!(self.end, Number::Sym(_))
+    fn syms(&self) -> Vec<SymId> {
+        let symbolic = |number| if let Number::Sym(sym) = number { Some(sym) } else { None };
+        [self.start, self.end].into_iter().filter_map(symbolic).collect()
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "device arithmetic has 32 bits")]

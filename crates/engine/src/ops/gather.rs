@@ -49,6 +49,13 @@ pub struct EmbeddingQ4 {
 }
 
 impl Kind for Gather {
+    fn weights(&self) -> Vec<WeightId> {
+        match self.table {
+            Table::Tensor => Vec::new(),
+            Table::Halves { id, .. } => vec![id],
+        }
+    }
+
     fn infer(&self, node: &Node, shapes: &Shapes<'_>) -> Result<OutSizes, Fault> {
         let index = shapes.sizes(node.inputs[0]);
         let x = match &self.table {
@@ -92,11 +99,19 @@ impl Kind for Gather {
         };
         let launch = launch.map_err(|unsupported| record.unsupported(node, &unsupported))?;
         let out = Bind::Write(node.outputs[0]);
-        record.launch(&launch, &[bind, Bind::Read(node.inputs[0]), out, Bind::Dynamic, Bind::Fault])
+        let binds = [bind, Bind::Read(node.inputs[0]), out, Bind::Dynamic, Bind::Fault];
+        // Of the table, what is copied.
+        let copied = record.bytes(&[out]) / if storage == Storage::Half { 2 } else { 1 };
+        let bytes = record.bytes(&binds[1..]).saturating_add(copied);
+        record.launch_moving(&launch, &binds, bytes)
     }
 }
 
 impl Kind for EmbeddingQ4 {
+    fn weights(&self) -> Vec<WeightId> {
+        vec![self.weight, self.scales]
+    }
+
     fn infer(&self, node: &Node, shapes: &Shapes<'_>) -> Result<OutSizes, Fault> {
         let index = shapes.sizes(node.inputs[0]);
         let mut out: Dims = index.iter().copied().collect();
@@ -128,7 +143,11 @@ impl Kind for EmbeddingQ4 {
             Bind::Dynamic,
             Bind::Fault,
         ];
-        record.launch(&launch, &binds)
+        // Of the table and its scales, the rows of the index.
+        let count = record.bytes(&[Bind::Read(node.inputs[0])]) / 4;
+        let table = record.bytes(&binds[..2]) / u64::from(self.rows.max(1));
+        let bytes = record.bytes(&binds[2..]).saturating_add(table.saturating_mul(count));
+        record.launch_moving(&launch, &binds, bytes)
     }
 }
 

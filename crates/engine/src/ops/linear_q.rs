@@ -1,18 +1,23 @@
 //! Products with 4-bit and 8-bit weights.
 
-use etvk_kernels::linear_q::{self, CodeFormat, LinearQ as Kernel};
-use etvk_kernels::{Dims, Storage};
+use arrayvec::ArrayVec;
+use etvk_kernels::linear_q::{self, CodeFormat, Epilogue, LinearQ as Kernel};
+use etvk_kernels::residual::RowNorm;
+use etvk_kernels::{Dims, Storage, Strided};
 use etvk_vkgraph::DType;
 
 use super::call::{Call, Result as Lowered};
 use super::qparams;
-use super::{Kind, Op, OutSizes, one};
+use super::residual::Residual;
+use super::{Kind, Op, OutSizes};
 use crate::error::{Error, Fault};
 use crate::host::{Shapes, shape_fault};
 use crate::ir::{Form, Node, TensorId, WeightId};
 use crate::record::{Bind, Record};
 
-/// out\[…, n\] = Σₖ x\[…, k\] · code\[n, k\] · scale (+ bias\[n\]). Inputs: x (dense), (bias, dense).
+/// out\[…, n\] = Σₖ x\[…, k\] · code\[n, k\] · scale (+ bias\[n\]), with what may come before and after. Inputs, all
+/// dense but for the operand: those of the prologue, x where there is none, (bias), (operand of the epilogue). Outputs:
+/// one to three results that share the columns, (h of the prologue), (normalised rows of the prologue).
 #[derive(Clone, Debug)]
 pub struct LinearQ {
     pub(crate) format: CodeFormat,
@@ -34,35 +39,103 @@ pub struct LinearQ {
     pub(crate) bias: bool,
     /// The payload stores x as halves, so that x and the weights may be rounded to them.
     pub(crate) halves: bool,
+    /// Columns of each result.
+    pub(crate) outputs: ArrayVec<u32, MAX_OUTPUTS>,
+    pub(crate) epilogue: Epilogue,
+    pub(crate) prologue: Option<Prologue>,
 }
 
-impl Kind for LinearQ {
-    fn infer(&self, node: &Node, shapes: &Shapes<'_>) -> Result<OutSizes, Fault> {
-        let x = shapes.sizes(node.inputs[0]);
-        let mut out: Dims = x.iter().copied().collect();
-        let Some(depth) = out.last_mut() else { return Err(shape_fault("x of a linear layer", &[1, 1], x)) };
-        let groups = self.group_size.map_or(1, |group| depth.div_ceil(group.max(1)));
-        // The weight's rows are padded to whole bytes or words, so K itself comes from x.
-        let fits = *depth <= self.capacity && self.capacity - *depth < 8;
-        if !fits || groups > self.groups {
-            return Err(shape_fault("K of a quantised linear layer", &[self.capacity], &[*depth]));
+/// Results of one product.
+pub(crate) const MAX_OUTPUTS: usize = 3;
+
+/// What is done to the rows before the product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Prologue {
+    /// x is normalised. Inputs: x, (weight).
+    Norm(RowNorm),
+    /// x joins a residual stream. Inputs: those of [`Residual`].
+    Residual(Residual),
+}
+
+impl Prologue {
+    /// The normalisation that makes the product's input.
+    fn norm(&self) -> Option<RowNorm> {
+        match self {
+            Prologue::Norm(norm) => Some(*norm),
+            Prologue::Residual(residual) => residual.norm,
         }
-        *depth = self.columns;
-        if self.bias {
-            let bias = shapes.sizes(node.inputs[1]);
-            if bias.iter().product::<u32>() < self.columns {
-                return Err(shape_fault("bias of a linear layer", &[self.columns], bias));
-            }
-        }
-        Ok(one(out))
     }
 
-    fn record(&self, node: &Node, record: &mut Record<'_>) -> Result<(), Error> {
-        let x = record.layout(node.inputs[0]);
-        let depth = x.sizes.last().copied().unwrap_or(0);
-        let rows = x.sizes.iter().rev().skip(1).product();
-        let op = Kernel {
-            rows,
+    fn inputs(&self) -> usize {
+        let weight = |norm: Option<RowNorm>| usize::from(norm.is_some_and(|norm| norm.weight));
+        1 + weight(self.norm())
+            + match self {
+                Prologue::Norm(_) => 0,
+                Prologue::Residual(residual) => 1 + weight(residual.branch) + usize::from(residual.scale),
+            }
+    }
+
+    fn kernel(self) -> linear_q::Prologue {
+        let branch = match self {
+            Prologue::Norm(_) => None,
+            Prologue::Residual(Residual { branch: norm, clamp, scale, .. }) => {
+                Some(linear_q::Branch { norm, clamp, scale })
+            }
+        };
+        linear_q::Prologue { branch, norm: self.norm() }
+    }
+}
+
+/// The operands of a [`LinearQ`] that are there.
+struct Operands {
+    x: TensorId,
+    bias: Option<TensorId>,
+    operand: Option<TensorId>,
+    base: Option<TensorId>,
+    branch_weight: Option<TensorId>,
+    scale: Option<TensorId>,
+    norm_weight: Option<TensorId>,
+    h: Option<TensorId>,
+    normalised: Option<TensorId>,
+}
+
+impl LinearQ {
+    fn operands(&self, node: &Node) -> Operands {
+        let mut own = node.inputs.iter().skip(self.prologue.map_or(1, |prologue| prologue.inputs())).copied();
+        let mut made = node.outputs.iter().skip(self.outputs.len()).copied();
+        let mut operands = Operands {
+            x: node.inputs[0],
+            bias: if self.bias { own.next() } else { None },
+            operand: own.next(),
+            base: None,
+            branch_weight: None,
+            scale: None,
+            norm_weight: None,
+            h: None,
+            normalised: None,
+        };
+        match self.prologue {
+            Some(Prologue::Norm(norm)) => {
+                operands.norm_weight = if norm.weight { node.inputs.get(1).copied() } else { None };
+            }
+            Some(Prologue::Residual(residual)) => {
+                let sum = residual.operands(&node.inputs);
+                operands.base = Some(sum.base);
+                (operands.branch_weight, operands.scale) = (sum.branch_weight, sum.scale);
+                (operands.norm_weight, operands.h) = (sum.norm_weight, made.next());
+            }
+            None => {}
+        }
+        operands.normalised = made.next();
+        operands
+    }
+
+    fn kernel(&self, record: &Record<'_>, x: TensorId, operand: Option<TensorId>) -> Kernel {
+        let sizes = &record.layout(x).sizes;
+        let depth = sizes.last().copied().unwrap_or(0);
+        let stored = self.outputs.first().copied().unwrap_or(0);
+        Kernel {
+            rows: sizes.iter().rev().skip(1).product(),
             columns: self.columns,
             depth,
             x_offset: 0,
@@ -75,18 +148,103 @@ impl Kind for LinearQ {
             scale_storage: self.scale_storage,
             scale_row: self.scale_row,
             bias: self.bias,
-            first_column: 0,
-            out_row: self.columns,
+            outputs: self.outputs.clone(),
+            epilogue: self.epilogue,
+            operand: operand.map_or([0, stored], |id| rows_of(record.layout(id))),
+            prologue: self.prologue.map(Prologue::kernel),
             halves: self.halves,
+        }
+    }
+
+    /// Records the prologue as a dispatch of its own; gives the product's input.
+    fn prepare(&self, node: &Node, operands: &Operands, record: &mut Record<'_>) -> Result<TensorId, Error> {
+        match self.prologue {
+            None => Ok(operands.x),
+            Some(Prologue::Norm(norm)) => {
+                let out = operands.normalised.unwrap_or(operands.x);
+                super::norm::rows(norm, node, [operands.x, out], operands.norm_weight, record)?;
+                Ok(out)
+            }
+            Some(Prologue::Residual(residual)) => {
+                let made: ArrayVec<TensorId, 2> = operands.h.into_iter().chain(operands.normalised).collect();
+                residual.launch(&node.inputs, &made, record)?;
+                Ok(made.last().copied().unwrap_or(operands.x))
+            }
+        }
+    }
+}
+
+/// Offset of the first element of rows that are contiguous, and elements from one to the next.
+fn rows_of(layout: &Strided) -> [u32; 2] {
+    let outer = layout.sizes.iter().zip(&layout.strides).rev().skip(1);
+    let row = outer.clone().find(|(size, _)| **size > 1).map(|(_, stride)| stride.unsigned_abs());
+    [layout.offset, row.unwrap_or(layout.sizes.last().copied().unwrap_or(1))]
+}
+
+impl Kind for LinearQ {
+    fn weights(&self) -> Vec<WeightId> {
+        vec![self.weight, self.scales]
+    }
+
+    fn infer(&self, node: &Node, shapes: &Shapes<'_>) -> Result<OutSizes, Fault> {
+        let operands = self.operands(node);
+        let x = match &self.prologue {
+            Some(Prologue::Residual(residual)) => residual.sizes(&node.inputs, shapes)?,
+            _ => shapes.sizes(operands.x),
         };
+        let Some((&depth, leading)) = x.split_last() else {
+            return Err(shape_fault("x of a linear layer", &[1, 1], x));
+        };
+        let groups = self.group_size.map_or(1, |group| depth.div_ceil(group.max(1)));
+        // The weight's rows are padded to whole bytes or words, so K itself comes from x.
+        let fits = depth <= self.capacity && self.capacity - depth < 8;
+        if !fits || groups > self.groups {
+            return Err(shape_fault("K of a quantised linear layer", &[self.capacity], &[depth]));
+        }
+        if let Some(bias) = operands.bias.map(|id| shapes.sizes(id))
+            && bias.iter().product::<u32>() < self.columns
+        {
+            return Err(shape_fault("bias of a linear layer", &[self.columns], bias));
+        }
+        let row = |width: u32| leading.iter().copied().chain([width]).collect::<Dims>();
+        let mut out: OutSizes = self.outputs.iter().map(|&width| row(width)).collect();
+        if let Some(operand) = operands.operand.map(|id| shapes.sizes(id))
+            && *operand != *out[0]
+        {
+            return Err(shape_fault("what a linear layer is multiplied with", &out[0], operand));
+        }
+        out.extend(operands.h.into_iter().chain(operands.normalised).map(|_| row(depth)));
+        Ok(out)
+    }
+
+    fn record(&self, node: &Node, record: &mut Record<'_>) -> Result<(), Error> {
+        let operands = self.operands(node);
+        let mut op = self.kernel(record, operands.x, operands.operand);
+        let mut x = operands.x;
+        if op.prologue.is_some() && !op.takes_prologue(record.limits) {
+            op.prologue = None;
+            x = self.prepare(node, &operands, record)?;
+        }
         let launch = linear_q::linear_q(&op, record.limits);
-        let bias = if self.bias { Bind::Read(node.inputs[1]) } else { Bind::Absent };
+        let before = op.prologue.is_some();
+        let read = |id: Option<TensorId>| id.map_or(Bind::Absent, Bind::Read);
+        let part_of = |id: Option<TensorId>| if before { read(id) } else { Bind::Absent };
+        // Absent results are bound to the first: the module declares them writable.
+        let result = |i: usize| Bind::Write(node.outputs[if i < self.outputs.len() { i } else { 0 }]);
         let binds = [
-            Bind::Read(node.inputs[0]),
+            Bind::Read(x),
             Bind::Weight(self.weight),
             Bind::Weight(self.scales),
-            bias,
-            Bind::Write(node.outputs[0]),
+            read(operands.bias),
+            read(operands.operand),
+            part_of(operands.base),
+            part_of(operands.branch_weight),
+            part_of(operands.scale),
+            part_of(operands.norm_weight),
+            result(0),
+            result(1),
+            result(2),
+            operands.h.filter(|_| before).map_or(result(0), Bind::Write),
         ];
         record.launch(&launch, &binds)
     }
@@ -170,6 +328,9 @@ pub(super) fn product(
         groups,
         bias: bias.is_some(),
         halves: call.info(0)?.dtype == DType::Float16,
+        outputs: [columns].into_iter().collect(),
+        epilogue: Epilogue::None,
+        prologue: None,
     };
     Ok((Op::LinearQ(op), inputs))
 }

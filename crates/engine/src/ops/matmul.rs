@@ -81,6 +81,13 @@ impl MatMul {
 }
 
 impl Kind for MatMul {
+    fn weights(&self) -> Vec<WeightId> {
+        match self.factor {
+            Factor::Tensor => Vec::new(),
+            Factor::Weight { id, .. } => vec![id],
+        }
+    }
+
     fn infer(&self, node: &Node, shapes: &Shapes<'_>) -> Result<OutSizes, Fault> {
         let a = shapes.sizes(node.inputs[0]);
         let b = match &self.factor {

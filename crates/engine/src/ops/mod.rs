@@ -3,27 +3,29 @@
 mod attention_weights;
 mod call;
 mod conv;
-mod copy;
+pub(crate) mod copy;
 mod fill;
 mod fused;
 mod gather;
 mod grid_priors;
-mod linear_q;
-mod map;
+pub(crate) mod heads;
+pub(crate) mod linear_q;
+pub(crate) mod map;
 mod matmul;
 mod nibbles;
-mod norm;
+pub(crate) mod norm;
 mod pad;
 mod pixel_shuffle;
 mod pool;
 mod qparams;
 mod quantize;
-mod reduce;
+pub(crate) mod reduce;
 mod release;
 mod repeat;
 mod resample;
-mod rope;
-mod sdpa;
+pub(crate) mod residual;
+pub(crate) mod rope;
+pub(crate) mod sdpa;
 mod softmax;
 mod symbolic;
 mod table;
@@ -35,7 +37,7 @@ use etvk_kernels::Dims;
 
 use crate::error::{Error, Fault};
 use crate::host::Shapes;
-use crate::ir::Node;
+use crate::ir::{Node, SymId, WeightId};
 use crate::record::Record;
 
 pub(crate) use call::{Call, Result as LowerResult};
@@ -46,16 +48,21 @@ pub(crate) use table::find;
 pub use table::{OPERATORS, Operator};
 
 /// Sizes of a node's outputs, in order.
-pub(crate) type OutSizes = ArrayVec<Dims, 4>;
+pub(crate) type OutSizes = ArrayVec<Dims, 5>;
 
 /// What every node kind can do.
 pub(crate) trait Kind {
     /// Sizes of the outputs for the current sizes of the inputs; checks that operands fit each other.
     fn infer(&self, node: &Node, shapes: &Shapes<'_>) -> Result<OutSizes, Fault>;
 
-    /// Whether [`Kind::infer`] or [`Kind::dynamic_word`] depend on symbolic integers.
-    fn dynamic(&self) -> bool {
-        false
+    /// The symbolic integers that [`Kind::infer`], [`Kind::dynamic_word`] or the kernels read.
+    fn syms(&self) -> Vec<SymId> {
+        Vec::new()
+    }
+
+    /// The constants that the kernels read in their packed form.
+    fn weights(&self) -> Vec<WeightId> {
+        Vec::new()
     }
 
     /// A word of the dynamic buffer that this node computes for its kernel, and its new value.
@@ -84,6 +91,8 @@ pub enum Op {
     Gather(gather::Gather),
     /// Centres of a detection grid.
     GridPriors(grid_priors::GridPriors),
+    /// Normalised, rotated rows of heads.
+    Heads(heads::Heads),
     /// Normalised groups of channels.
     GroupNorm(norm::GroupNorm),
     /// Product with a quantised weight.
@@ -104,6 +113,8 @@ pub enum Op {
     Reduce(reduce::Reduce),
     /// Planes read between their elements.
     Resample(resample::Resample),
+    /// A residual stream joined by a branch.
+    Residual(residual::Residual),
     /// Rotary position embedding.
     Rope(rope::Rope),
     /// Attention.
@@ -124,6 +135,7 @@ impl Op {
             Op::EmbeddingQ4(op) => op,
             Op::Gather(op) => op,
             Op::GridPriors(op) => op,
+            Op::Heads(op) => op,
             Op::GroupNorm(op) => op,
             Op::LinearQ(op) => op,
             Op::Map(op) => op,
@@ -134,6 +146,7 @@ impl Op {
             Op::Qparams(op) => op,
             Op::Reduce(op) => op,
             Op::Resample(op) => op,
+            Op::Residual(op) => op,
             Op::Rope(op) => op,
             Op::Sdpa(op) => op,
             Op::Softmax(op) => op,

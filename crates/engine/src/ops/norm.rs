@@ -2,6 +2,7 @@
 
 use etvk_kernels::map::MapOp;
 use etvk_kernels::norm::{self, NormOp};
+use etvk_kernels::residual::RowNorm;
 use etvk_kernels::{Dims, Strided};
 use etvk_vkgraph::DType;
 
@@ -74,6 +75,20 @@ impl Kind for Norm {
     fn record(&self, node: &Node, record: &mut Record<'_>) -> Result<(), Error> {
         self.launch(self.op, node, record.layout(node.inputs[0]), record)
     }
+}
+
+/// Records the normalised rows of `x` \[x, out\] outside of a node of their own.
+pub(crate) fn rows(
+    norm: RowNorm,
+    node: &Node,
+    [x, out]: [TensorId; 2],
+    weight: Option<TensorId>,
+    record: &mut Record<'_>,
+) -> Result<(), Error> {
+    let op = Norm { op: NormOp::Rms, eps: norm.eps, weight: norm.weight, bias: false, stats: false };
+    let inputs = [x].into_iter().chain(weight).collect();
+    let rows = Node { op: Op::Norm(op.clone()), inputs, outputs: vec![out], call: node.call };
+    op.launch(NormOp::Rms, &rows, record.layout(x), record)
 }
 
 /// Normalises the channels of each group together. Inputs: x \[N, C, …\] (contiguous), (weight), (bias), one a channel.

@@ -8,7 +8,7 @@ use super::call::{Call, Result as Lowered};
 use super::{Kind, Op, OutSizes, map, one};
 use crate::error::{Error, Fault};
 use crate::host::{Shapes, shape_fault};
-use crate::ir::{Elem, Index, Node, TensorId};
+use crate::ir::{Elem, Index, Node, SymId, TensorId};
 use crate::record::{Bind, Record};
 
 /// x with `low` elements of `value` before and `high` behind it, in its last dimensions; negative counts crop.
@@ -36,8 +36,8 @@ impl Kind for Pad {
         Ok(one(out))
     }
 
-    fn dynamic(&self) -> bool {
-        self.pads.iter().any(|(_, high)| matches!(high, Index::Sym(_)))
+    fn syms(&self) -> Vec<SymId> {
+        self.pads.iter().filter_map(|(_, high)| high.sym()).collect()
     }
 
     fn record(&self, node: &Node, record: &mut Record<'_>) -> Result<(), Error> {

@@ -82,11 +82,19 @@ pub(super) fn choose_affine(call: &mut Call<'_, '_>) -> Lowered<()> {
     };
     let x = call.float_tensor(0)?;
     let block = call.ints(2)?;
-    let blocks = Blocks::new(call, x, &block)?;
     let keepdim = call.last() == 10 && call.optional_bool(9)?.unwrap_or(false);
     #[expect(clippy::cast_possible_truncation, reason = "device arithmetic is single precision")]
-    let eps = call.optional_float(6)?.unwrap_or(f64::from(f32::EPSILON)) as f32;
+    let eps = call.optional_float(6)?.unwrap_or(f64::from(f32::MIN_POSITIVE)) as f32;
     let rule = Rule { mapping, qmin: code(call, 4, -128)?, qmax: code(call, 5, 127)?, eps };
+    // torchao reduces over the dimensions of larger blocks; over none is over all, as everywhere in PyTorch.
+    if !keepdim && block.iter().all(|&size| size == 1) {
+        let [scales, zeros] = choose_for_all(call, x, rule)?;
+        let scalar = || View::Reshape(Vec::new());
+        let scales = call.builder.view(scales, scalar(), &[])?;
+        let zeros = call.builder.view(zeros, scalar(), &[])?;
+        return call.bind_list(call.last(), &[scales, zeros]);
+    }
+    let blocks = Blocks::new(call, x, &block)?;
     let rows = blocks.rows(call, x)?;
     let [scales, zeros] = choose(call, rows, rule);
     let shape = blocks.chosen(keepdim);
@@ -122,11 +130,16 @@ pub(super) fn choose_tensor(call: &mut Call<'_, '_>) -> Lowered<()> {
     #[expect(clippy::cast_possible_truncation, reason = "device arithmetic is single precision")]
     let eps = call.float(3)? as f32;
     let rule = Rule { mapping: Mapping::Affine, qmin: code(call, 1, -128)?, qmax: code(call, 2, 127)?, eps };
+    let results = choose_for_all(call, x, rule)?;
+    call.bind_list(5, &results)
+}
+
+/// One scale and one zero point for all of `x`, of size \[1\].
+fn choose_for_all(call: &mut Call<'_, '_>, x: TensorId, rule: Rule) -> Lowered<[TensorId; 2]> {
     let elements = call.builder.program.tensor(x).bound.iter().product();
     let flat = View::Reshape(vec![Index::Const(1), Index::Const(-1)]);
     let row = call.builder.view(x, flat, &[1, elements])?;
-    let results = choose(call, row, rule);
-    call.bind_list(5, &results)
+    Ok(choose(call, row, rule))
 }
 
 /// `quantized_decomposed.choose_qparams_per_token_asymmetric.default [x, dtype, outs]`
@@ -194,19 +207,29 @@ pub(super) fn literals(call: &mut Call<'_, '_>, scale: usize, zero: usize) -> Lo
     ))
 }
 
+/// x between floats and signed bytes, with a scale and a zero point in two slots.
+fn bytes(
+    call: &mut Call<'_, '_>,
+    op: MapOp,
+    x: TensorId,
+    (scale, zero): (usize, usize),
+    dtype: DType,
+) -> Lowered<TensorId> {
+    let (scale, zero) = literals(call, scale, zero)?;
+    map::inner(call, op, INT8, vec![x, scale, zero], dtype)
+}
+
 /// Float x in `slot` rounded to a fixed grid.
 pub(super) fn static_grid(call: &mut Call<'_, '_>, x: usize, scale: usize, zero: usize) -> Lowered<TensorId> {
     let x = call.float_tensor(x)?;
-    let (scale, zero) = literals(call, scale, zero)?;
-    map::inner(call, MapOp::FakeQuantize, INT8, vec![x, scale, zero], DType::Float32)
+    bytes(call, MapOp::FakeQuantize, x, (scale, zero), DType::Float32)
 }
 
 /// Codes in `slot` as floats.
 pub(super) fn dequantized(call: &mut Call<'_, '_>, x: usize, scale: usize, zero: usize) -> Lowered<TensorId> {
     let x = call.tensor(x)?;
     let x = call.builder.convert(x, DType::Int32);
-    let (scale, zero) = literals(call, scale, zero)?;
-    map::inner(call, MapOp::Dequantize, [0; 2], vec![x, scale, zero], DType::Float32)
+    bytes(call, MapOp::Dequantize, x, (scale, zero), DType::Float32)
 }
 
 /// Float x in `slot` as int8 codes.
@@ -217,8 +240,7 @@ pub(super) fn static_codes(
     zero: usize,
 ) -> Lowered<TensorId> {
     let x = call.float_tensor(x)?;
-    let (scale, zero) = literals(call, scale, zero)?;
-    map::inner(call, MapOp::Quantize, INT8, vec![x, scale, zero], DType::Int8)
+    bytes(call, MapOp::Quantize, x, (scale, zero), DType::Int8)
 }
 
 /// Whether an activation's name is that of ReLU.
@@ -238,24 +260,18 @@ pub(super) fn quantized_output(
     call: &mut Call<'_, '_>,
     mut x: TensorId,
     activation: usize,
-    (scale, zero): (usize, usize),
+    parameters: (usize, usize),
     out: usize,
 ) -> Lowered<()> {
     if has_relu(call, activation)? {
         x = map::inner(call, MapOp::Relu, [0; 2], vec![x], DType::Float32)?;
     }
-    requantized(call, x, (scale, zero), out)
+    requantized(call, x, parameters, out)
 }
 
 /// Floats as int8 codes in `out`.
-fn requantized(
-    call: &mut Call<'_, '_>,
-    x: TensorId,
-    (scale, zero): (usize, usize),
-    out: usize,
-) -> Lowered<()> {
-    let (scale, zero) = literals(call, scale, zero)?;
-    let codes = map::inner(call, MapOp::Quantize, INT8, vec![x, scale, zero], DType::Int8)?;
+fn requantized(call: &mut Call<'_, '_>, x: TensorId, parameters: (usize, usize), out: usize) -> Lowered<()> {
+    let codes = bytes(call, MapOp::Quantize, x, parameters, DType::Int8)?;
     call.bind(out, codes)
 }
 

@@ -8,7 +8,7 @@ use super::call::{Call, Result as Lowered};
 use super::{Kind, Op, OutSizes, one};
 use crate::error::{Error, Fault};
 use crate::host::{Shapes, shape_fault};
-use crate::ir::{Index, Node};
+use crate::ir::{Index, Node, SymId};
 use crate::record::{Bind, Record};
 
 /// x \[N, C, H, W\] read between its elements. Inputs: x (contiguous), (grid \[N, H, W, 2\], contiguous).
@@ -90,13 +90,12 @@ impl Kind for Resample {
         Ok(one(Dims::from_iter([batch, channels, rows, columns])))
     }
 
-    /// Output sizes may be symbolic.
-    fn dynamic(&self) -> bool {
+    fn syms(&self) -> Vec<SymId> {
         match &self.rule {
-            Rule::Nearest(target) | Rule::Bilinear { target, .. } => {
-                matches!(target, Target::Sizes(sizes) if sizes.iter().any(|size| matches!(size, Index::Sym(_))))
+            Rule::Nearest(Target::Sizes(sizes)) | Rule::Bilinear { target: Target::Sizes(sizes), .. } => {
+                sizes.iter().filter_map(|size| size.sym()).collect()
             }
-            Rule::Grid(_) => false,
+            _ => Vec::new(),
         }
     }
 

@@ -43,8 +43,8 @@ impl Kind for Rope {
         Ok(one(x.iter().copied().collect()))
     }
 
-    fn dynamic(&self) -> bool {
-        self.start.is_some()
+    fn syms(&self) -> Vec<SymId> {
+        self.start.into_iter().collect()
     }
 
     fn record(&self, node: &Node, record: &mut Record<'_>) -> Result<(), Error> {

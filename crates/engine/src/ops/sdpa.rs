@@ -13,7 +13,7 @@ use crate::ir::{Node, Origin, SymId, TensorId, View};
 use crate::record::{Bind, Record};
 
 /// softmax(scale · q kᵀ + mask) v. Inputs: q, k, v, (mask). Outputs: result, scratch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Sdpa {
     /// Whether operands are \[B, S, H, D\] (sequence before heads) instead of \[B, H, S, D\].
     pub(crate) sequence_first: bool,
@@ -25,6 +25,11 @@ pub struct Sdpa {
     pub(crate) scale: Option<f64>,
     /// Limits scores to ±cap, after the mask.
     pub(crate) softcap: Option<f64>,
+    /// Where the mask has a row for each query, it leaves open the keys up to the query's position, as many as this at
+    /// most, and closes all others.
+    pub(crate) mask_window: Option<u32>,
+    /// The payload stores the operands as halves, so that they may be rounded to them.
+    pub(crate) halves: bool,
 }
 
 struct Sizes {
@@ -79,22 +84,31 @@ impl Sdpa {
             self.scale.unwrap_or_else(|| 1.0 / f64::from(width).sqrt()) as f32,
             self.softcap.map(|c| c as f32),
         );
+        let window = self.window(q, mask);
         Kernel {
             q,
             k,
             v,
             k_storage: Storage::Word,
             v_storage: Storage::Word,
-            mask,
+            mask: if window.is_some() { None } else { mask },
             scale,
             softcap,
-            causal: self.causal,
+            causal: self.causal || window.is_some(),
+            window,
             cached: self.start.is_some(),
-            start: 0,
             start_dynamic: self.start.map(|sym| sym.0),
             out_strides,
             may_split: true,
+            halves: self.halves,
         }
+    }
+
+    /// The keys that a query sees, if that is all that the mask says.
+    fn window(&self, q: &Strided, mask: Option<&Strided>) -> Option<u32> {
+        let (mask, window) = (mask?, self.mask_window?);
+        let queries = q.sizes.get(2).copied()?;
+        (*mask.sizes.get(..3)? == [1, 1, queries]).then_some(window)
     }
 }
 
@@ -124,8 +138,8 @@ impl Kind for Sdpa {
         Ok(OutSizes::from_iter([of(0).iter().copied().collect(), scratch]))
     }
 
-    fn dynamic(&self) -> bool {
-        self.start.is_some()
+    fn syms(&self) -> Vec<SymId> {
+        self.start.into_iter().collect()
     }
 
     fn record(&self, node: &Node, record: &mut Record<'_>) -> Result<(), Error> {
@@ -134,23 +148,17 @@ impl Kind for Sdpa {
         let mask = self.mask.then(|| record.layout(node.inputs[3]).clone());
         let out = self.heads_first(record.layout(node.outputs[0]));
         let out_strides = [0, 1, 2].map(|i| out.strides.get(i).map_or(0, |s| s.unsigned_abs()));
-        let mut op = self.kernel(&q, &k, &v, mask.as_ref(), out_strides);
-        let scratch = u64::from(record.layout(node.outputs[1]).sizes.first().copied().unwrap_or(0));
-        let mut launches = sdpa::sdpa(&op, record.limits);
-        if launches.as_ref().is_ok_and(|launches| launches.scratch_words > scratch) {
-            op.may_split = false;
-            launches = sdpa::sdpa(&op, record.limits);
-        }
-        let launches = launches.map_err(|unsupported| record.unsupported(node, &unsupported))?;
-        let mask = if self.mask { Bind::Read(node.inputs[3]) } else { Bind::Absent };
+        let op = self.kernel(&q, &k, &v, mask.as_ref(), out_strides);
+        let launch = sdpa::sdpa(&op, record.limits);
+        let launch = launch.map_err(|unsupported| record.unsupported(node, &unsupported))?;
         let read = |i: usize| Bind::Read(node.inputs[i]);
-        let result = Bind::Write(node.outputs[0]);
-        let attend_out = if launches.combine.is_some() { Bind::Write(node.outputs[1]) } else { result };
-        record.launch(&launches.attend, &[read(0), read(1), read(2), mask, attend_out, Bind::Dynamic])?;
-        match &launches.combine {
-            Some(combine) => record.launch(combine, &[Bind::Read(node.outputs[1]), result]),
-            None => Ok(()),
-        }
+        let mask = if op.mask.is_some() { read(3) } else { Bind::Absent };
+        let out = Bind::Write(node.outputs[0]);
+        let scratch = Bind::Write(node.outputs[1]);
+        let binds = [read(0), read(1), read(2), mask, out, Bind::Dynamic, scratch, Bind::Counters];
+        // Of the scratch buffer little is used.
+        let bytes = record.bytes(&binds[..5]);
+        record.launch_moving(&launch.attend, &binds, bytes)
     }
 }
 
@@ -166,7 +174,8 @@ struct Attention {
 }
 
 fn emit(call: &mut Call<'_, '_>, attention: Attention) -> Lowered<()> {
-    let Attention { q, k, v, mask, op } = attention;
+    let Attention { q, k, v, mask, mut op } = attention;
+    op.halves = call.info(q)?.dtype == DType::Float16;
     let query = call.float_tensor(q)?;
     let query = call.builder.rows(query);
     let (k, v) = (call.builder.rows(k), call.builder.rows(v));
@@ -245,7 +254,7 @@ pub(super) fn with_kv_cache(call: &mut Call<'_, '_>) -> Lowered<()> {
     let (mask, causal) = causality(call, 7, 9)?;
     let scale = call.optional_float(10)?;
     let (k, v) = (write_cache(call, 1, 3, start)?, write_cache(call, 2, 4, start)?);
-    let op = Sdpa { sequence_first: true, start: Some(start), mask, causal, scale, softcap: None };
+    let op = Sdpa { sequence_first: true, start: Some(start), mask, causal, scale, ..Sdpa::default() };
     emit(call, Attention { q: 0, k, v, mask: 7, op })
 }
 
@@ -257,7 +266,7 @@ pub(super) fn custom(call: &mut Call<'_, '_>) -> Lowered<()> {
     let (mask, causal) = causality(call, 4, 6)?;
     let scale = call.optional_float(7)?;
     let (k, v) = (call.float_tensor(1)?, call.float_tensor(2)?);
-    let op = Sdpa { sequence_first: true, start: Some(start), mask, causal, scale, softcap: None };
+    let op = Sdpa { sequence_first: true, start: Some(start), mask, causal, scale, ..Sdpa::default() };
     emit(call, Attention { q: 0, k, v, mask: 4, op })
 }
 
@@ -283,7 +292,9 @@ fn gemma(call: &mut Call<'_, '_>, mask_slot: usize, start: SymId, k: TensorId, v
     let (mask, causal) = causality(call, mask_slot, mask_slot + 1)?;
     let given = if call.last() == mask_slot + 3 { call.optional_float(mask_slot + 2)? } else { None };
     let softcap = given.filter(|&cap| cap > 0.0 && mask);
-    let op = Sdpa { sequence_first: true, start: Some(start), mask, causal, scale: Some(1.0), softcap };
+    let scale = Some(1.0);
+    let op =
+        Sdpa { sequence_first: true, start: Some(start), mask, causal, scale, softcap, ..Sdpa::default() };
     emit(call, Attention { q: 0, k, v, mask: mask_slot, op })
 }
 
@@ -292,7 +303,7 @@ pub(super) fn plain(call: &mut Call<'_, '_>) -> Lowered<()> {
     call.arity(&[6], "6")?;
     let (mask, scale) = (!call.is_null(3), call.optional_float(4)?);
     let (k, v) = (call.float_tensor(1)?, call.float_tensor(2)?);
-    let op = Sdpa { sequence_first: false, start: None, mask, causal: false, scale, softcap: None };
+    let op = Sdpa { mask, scale, ..Sdpa::default() };
     emit(call, Attention { q: 0, k, v, mask: 3, op })
 }
 

@@ -162,10 +162,9 @@ impl Backend for Loader<'_> {
         let mut delegate = std::ptr::null_mut();
         // SAFETY: all that `info` points to lives until the call returns.
         self.0.check(unsafe { (self.0.create)(&raw const info, &raw mut delegate) })?;
-        let mut loaded = Loaded { functions: self.0.clone(), delegate, inputs: 0, outputs: 0 };
-        let (inputs, outputs) = (&raw mut loaded.inputs, &raw mut loaded.outputs);
-        // SAFETY: the delegate was just made; both numbers may be written.
-        self.0.check(unsafe { (self.0.ports)(delegate, inputs, outputs) })?;
+        let mut loaded = Loaded { functions: self.0.clone(), delegate, inputs: 0 };
+        // SAFETY: the delegate was just made; the number may be written, and the other one is not asked for.
+        self.0.check(unsafe { (self.0.ports)(delegate, &raw mut loaded.inputs, std::ptr::null_mut()) })?;
         Ok(Box::new(loaded))
     }
 }
@@ -195,7 +194,6 @@ struct Loaded {
     functions: Arc<Functions>,
     delegate: *mut EtvkDelegate,
     inputs: usize,
-    outputs: usize,
 }
 
 impl Drop for Loaded {
@@ -211,9 +209,6 @@ impl Delegate for Loaded {
     }
 
     fn execute(&mut self, inputs: &[Value], outputs: &[ValueInfo]) -> Result<Vec<Value>, Fault> {
-        if outputs.len() != self.outputs {
-            return Err(format!("expected {} outputs, found {}", self.outputs, outputs.len()).into());
-        }
         let inputs = inputs.iter().map(Port::input);
         let mut ports =
             inputs.chain(outputs.iter().map(Port::output)).collect::<Result<Vec<Port>, Fault>>()?;

@@ -15,6 +15,7 @@ use etvk_pte::{BundledProgram, Map};
 use crate::conformance::case::{Case, Step};
 use crate::conformance::door::{Door, Seat, status_name};
 
+const LOAD: u32 = 1;
 const EXECUTE: u32 = 2;
 const NONE: u32 = 0;
 const TENSOR: u32 = 1;
@@ -42,7 +43,7 @@ impl Door for ExecuTorch {
     }
 
     fn open(&self, case: &Case) -> anyhow::Result<Box<dyn Seat + '_>> {
-        Ok(Box::new(Runner::start(self, case)?))
+        Ok(Box::new(Runner::start(self, &case.program, &case.data, &case.full_name())?))
     }
 }
 
@@ -64,8 +65,8 @@ impl Drop for Scratch {
     }
 }
 
-/// A running runner.
-struct Runner {
+/// A running runner with a program.
+pub(crate) struct Runner {
     child: Child,
     /// Closed to end it.
     requests: Option<BufWriter<ChildStdin>>,
@@ -76,8 +77,14 @@ struct Runner {
 }
 
 impl Runner {
-    fn start(door: &ExecuTorch, case: &Case) -> anyhow::Result<Self> {
-        let extracted = extract(&case.program)?;
+    /// Starts one; `name` names the ETDump.
+    pub(crate) fn start(
+        door: &ExecuTorch,
+        program: &Path,
+        data: &[PathBuf],
+        name: &str,
+    ) -> anyhow::Result<Self> {
+        let extracted = extract(program)?;
         let log = Log::new()?;
         let mut command = Command::new(&door.runner);
         command.arg("--load").arg(&door.delegate);
@@ -85,10 +92,9 @@ impl Runner {
             command.arg("--spec").arg(format!("{key}={value}"));
         }
         if let Some(folder) = &door.etdump {
-            let name = format!("{}.etdp", case.full_name().replace('/', "."));
-            command.arg("--etdump").arg(folder.join(name));
+            command.arg("--etdump").arg(folder.join(format!("{}.etdp", name.replace('/', "."))));
         }
-        command.arg(extracted.as_ref().map_or(&case.program, |scratch| &scratch.0)).args(&case.data);
+        command.arg(extracted.as_ref().map_or(program, |scratch| &scratch.0)).args(data);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.file.try_clone()?);
         let mut child = command.spawn().with_context(|| format!("starting {}", door.runner.display()))?;
         let requests = child.stdin.take().map(BufWriter::new);
@@ -100,6 +106,35 @@ impl Runner {
             bail!("{}: {text}", door.delegate.display());
         }
         Ok(runner)
+    }
+
+    /// Loads a method, and says how long that took.
+    pub(crate) fn load(&mut self, method: &str) -> anyhow::Result<Duration> {
+        let answer = self.request_load(method).and_then(|()| Ok((self.u32()?, self.u64()?)));
+        let (status, nanoseconds) = answer.map_err(|error| self.died(&error))?;
+        self.refuse(status)?;
+        Ok(Duration::from_nanos(nanoseconds))
+    }
+
+    /// The process's id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn request_load(&mut self, method: &str) -> anyhow::Result<()> {
+        let out = self.requests.as_mut().context("the runner has ended")?;
+        put(out, LOAD)?;
+        put_text(out, method)?;
+        Ok(out.flush()?)
+    }
+
+    /// An error for a status that is one.
+    fn refuse(&mut self, status: u32) -> anyhow::Result<()> {
+        if status != 0 {
+            let reason = self.log.reason().unwrap_or_default();
+            bail!("{} ({status:#04x}): {reason}", status_name(status));
+        }
+        Ok(())
     }
 
     fn greeting(&mut self) -> anyhow::Result<(u32, String)> {
@@ -188,10 +223,7 @@ impl Seat for Runner {
     fn execute(&mut self, step: &Step) -> anyhow::Result<(Vec<Value>, Duration)> {
         let answer = self.send(step).and_then(|()| self.receive());
         let (status, time, values) = answer.map_err(|error| self.died(&error))?;
-        if status != 0 {
-            let reason = self.log.reason().unwrap_or_default();
-            bail!("{} ({status:#04x}): {reason}", status_name(status));
-        }
+        self.refuse(status)?;
         Ok((values, time))
     }
 }

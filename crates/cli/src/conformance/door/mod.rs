@@ -3,15 +3,16 @@
 mod capi;
 mod executorch;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use etvk::{Runtime, Value};
+use etvk::{Passes, Runtime, Value};
 
 use crate::conformance::case::{Case, Session, Step};
 
 pub(crate) use capi::CApi;
-pub(crate) use executorch::ExecuTorch;
+pub(crate) use executorch::{ExecuTorch, Runner};
 
 /// Which door to go through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,8 +40,8 @@ pub(crate) trait Seat {
     fn execute(&mut self, step: &Step) -> anyhow::Result<(Vec<Value>, Duration)>;
 }
 
-/// The Rust API.
-pub(crate) struct Rust(pub(crate) Runtime);
+/// The Rust API, with some passes switched off.
+pub(crate) struct Rust(pub(crate) Runtime, pub(crate) Passes);
 
 impl Door for Rust {
     fn name(&self) -> &str {
@@ -48,7 +49,7 @@ impl Door for Rust {
     }
 
     fn open(&self, case: &Case) -> anyhow::Result<Box<dyn Seat + '_>> {
-        Ok(Box::new(Session::open(case, &self.0)?))
+        Ok(Box::new(Session::open(case, &self.0, self.1)?))
     }
 }
 
@@ -58,8 +59,25 @@ impl Seat for Session {
     }
 }
 
+/// ExecuTorch's runtime with the delegate of the library `delegate`.
+pub(crate) fn executorch(
+    name: String,
+    runner: Option<&Path>,
+    delegate: PathBuf,
+    specs: Vec<(&'static str, String)>,
+) -> ExecuTorch {
+    let runner = runner.map_or_else(|| beside("etvk-executorch-runner"), Path::to_owned);
+    ExecuTorch { name, runner, delegate, specs, etdump: None }
+}
+
+/// What reports call the delegate of a library other than this project's.
+pub(crate) fn other_name(library: &Path) -> String {
+    let stem = library.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    format!("executorch:{stem}")
+}
+
 /// A file beside this program.
-pub(crate) fn beside(name: &str) -> std::path::PathBuf {
+pub(crate) fn beside(name: &str) -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     program.with_file_name(name)
 }

@@ -1,0 +1,1 @@
+//! Reads GGUF files: metadata, tensors, and what their blocks of codes stand for.

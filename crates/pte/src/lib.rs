@@ -2,7 +2,7 @@
 //!
 //! A file is mapped ([`Map`]) or already in memory; [`Container::detect`] says what it is. [`Program`],
 //! [`FlatTensor`] and [`BundledProgram`] parse it and borrow from it: nothing is copied, and nothing in it is
-//! trusted. What they hand out is checked, so that later code needs no checks of its own.
+//! trusted. What they hand out is checked, so that later code needs no checks of its own. [`ProgramSpec`] writes programs.
 #![deny(clippy::indexing_slicing, unsafe_code)]
 
 mod bundled;
@@ -22,6 +22,7 @@ mod segments;
 #[cfg(test)]
 mod tests;
 mod value;
+mod write;
 
 pub use bundled::{BundledProgram, BundledValue, TestCase, TestSuite};
 pub use container::{Container, ExtendedHeader};
@@ -38,3 +39,4 @@ pub use named_data::NamedData;
 pub use program::Program;
 pub use scalar_type::ScalarType;
 pub use value::{Region, Storage, Tensor, Value};
+pub use write::{BodySpec, ConstantSpec, DelegateSpec, MethodSpec, ProgramSpec, TensorSpec};

@@ -1,10 +1,11 @@
-//! Files made to be wrong in one way, and the exact error each must give.
+//! Files made to be wrong in one way, and the exact error each must give; and files that are right.
 #![expect(clippy::cast_possible_truncation, reason = "small numbers")]
 
 mod build;
 mod external;
 mod header;
 mod method;
+mod write;
 
 use crate::{Error, MethodFault, Program, Result};
 

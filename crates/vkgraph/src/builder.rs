@@ -33,8 +33,18 @@ const NO_HINT: u8 = 255;
 pub struct GraphBuilder {
     /// The graph but for its constants, which exist only once it is decided where they go.
     graph: Graph,
-    constants: Vec<Vec<u8>>,
+    constants: Vec<Bytes>,
+    /// Storage and layout of tensors that calls write or the host gives.
+    hints: Option<(u8, u8)>,
     pool: HashMap<Scalar, ValueId>,
+}
+
+/// Bytes of a constant.
+#[derive(Clone, Debug)]
+enum Bytes {
+    Held(Vec<u8>),
+    /// Of this key and length; whoever made the key keeps them.
+    Kept(String, u64),
 }
 
 /// A scalar up to Python's equality, except that truth values are no numbers.
@@ -51,6 +61,13 @@ impl GraphBuilder {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty graph whose tensors are tagged as row-major buffers, which upstream's runtime needs where a texture is too
+    /// small. Constants have no tag, as upstream's exporter writes them.
+    #[must_use]
+    pub fn with_buffers() -> Self {
+        Self { hints: Some((0, 0)), ..Self::default() }
     }
 
     /// A value of any kind, as it is and not pooled.
@@ -130,13 +147,30 @@ impl GraphBuilder {
 
     /// A tensor that a call writes.
     pub fn tensor(&mut self, dtype: DType, dims: &[u32]) -> ValueId {
-        self.value(Value::Tensor(info(dtype, dims, None)))
+        let (storage_hint, layout_hint) = self.hints.unwrap_or((NO_HINT, NO_HINT));
+        self.value(Value::Tensor(TensorInfo { storage_hint, layout_hint, ..info(dtype, dims, None) }))
     }
 
     /// A constant tensor: row-major elements, `dtype.size()` little-endian bytes each.
     pub fn constant(&mut self, dtype: DType, dims: &[u32], bytes: impl Into<Vec<u8>>) -> ValueId {
+        self.constant_of(dtype, dims, Bytes::Held(bytes.into()))
+    }
+
+    /// A constant tensor whose `length` bytes somebody else keeps under `key`: see [`constant_key`]. They are not among
+    /// those that [`GraphBuilder::finish_named`] returns.
+    pub fn kept_constant(
+        &mut self,
+        dtype: DType,
+        dims: &[u32],
+        key: impl Into<String>,
+        length: u64,
+    ) -> ValueId {
+        self.constant_of(dtype, dims, Bytes::Kept(key.into(), length))
+    }
+
+    fn constant_of(&mut self, dtype: DType, dims: &[u32], bytes: Bytes) -> ValueId {
         let constant = ConstantId(next_id(&self.constants));
-        self.constants.push(bytes.into());
+        self.constants.push(bytes);
         self.value(Value::Tensor(info(dtype, dims, Some(constant))))
     }
 
@@ -151,14 +185,18 @@ impl GraphBuilder {
         self.graph.outputs.extend_from_slice(ids);
     }
 
-    /// The payload, its constants inside it as up to release 0.7.
+    /// The payload, its constants inside it as up to release 0.7, those excepted that somebody else keeps.
     ///
     /// # Panics
     /// Where the graph without its constants takes 2 GiB or more, which no FlatBuffer holds.
     #[must_use]
     pub fn finish(&self) -> Vec<u8> {
         let mut region = Vec::new();
-        let mut inline = |bytes: &Vec<u8>| {
+        let mut inline = |bytes: &Bytes| {
+            let bytes = match bytes {
+                Bytes::Held(bytes) => bytes,
+                Bytes::Kept(key, length) => return kept(key, *length),
+            };
             region.resize(region.len().next_multiple_of(ALIGNMENT), 0);
             let source = ConstantSource::Inline { offset: region.len() as u64 };
             region.extend_from_slice(bytes);
@@ -178,12 +216,16 @@ impl GraphBuilder {
     pub fn finish_named(&self) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
         let mut seen = HashSet::new();
         let mut named = Vec::new();
-        let mut name = |bytes: &Vec<u8>| {
+        let mut name = |bytes: &Bytes| {
+            let bytes = match bytes {
+                Bytes::Held(bytes) => bytes,
+                Bytes::Kept(key, length) => return kept(key, *length),
+            };
             let length = bytes.len() as u64;
             if bytes.is_empty() {
                 return Constant { source: ConstantSource::Inline { offset: 0 }, length };
             }
-            let key = key(bytes);
+            let key = constant_key(&Sha256::digest(bytes).into());
             if seen.insert(key.clone()) {
                 named.push((key.clone(), bytes.clone()));
             }
@@ -226,10 +268,15 @@ fn exact_integer(double: f64) -> Option<i64> {
     (double.fract() == 0.0 && (-END..END).contains(&double)).then_some(double as i64)
 }
 
+fn kept(key: &str, length: u64) -> Constant {
+    Constant { source: ConstantSource::Named(key.to_owned()), length }
+}
+
 /// The exporter's key of a constant: the SHA-256 of its bytes, in hexadecimal.
-fn key(bytes: &[u8]) -> String {
+#[must_use]
+pub fn constant_key(digest: &[u8; 32]) -> String {
     let mut key = String::with_capacity(64);
-    for byte in Sha256::digest(bytes) {
+    for byte in digest {
         // Writing to a String does not fail.
         let _ = write!(key, "{byte:02x}");
     }

@@ -24,7 +24,7 @@ mod payload;
 mod read;
 mod write;
 
-pub use builder::GraphBuilder;
+pub use builder::{GraphBuilder, constant_key};
 pub use error::{CallFault, ConstantFault, Error, HeaderFault, PortFault, ValueFault};
 pub use graph::{Call, Constant, ConstantId, ConstantSource, DType, Graph, TensorInfo, Value, ValueId};
 pub use payload::Payload;

@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod check;
 mod conformance;
+mod convert;
 mod demo;
 mod device;
 mod devices;
@@ -38,6 +39,7 @@ enum Command {
     Check(check::CheckArgs),
     Inspect(inspect::InspectArgs),
     Extract(extract::ExtractArgs),
+    Convert(convert::ConvertArgs),
     Bench(bench::BenchArgs),
     Conformance(conformance::ConformanceArgs),
     Demo(demo::DemoArgs),
@@ -51,6 +53,7 @@ impl Command {
             Self::Check(args) => check::run(args, out),
             Self::Inspect(args) => inspect::run(args, out),
             Self::Extract(args) => extract::run(args, out),
+            Self::Convert(args) => convert::run(args, out),
             Self::Bench(args) => bench::run(args, out),
             Self::Conformance(args) => conformance::run(args, out),
             Self::Demo(args) => demo::run(args, out),

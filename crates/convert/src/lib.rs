@@ -1,8 +1,8 @@
 //! Makes ExecuTorch programs for the Vulkan delegate out of GGUF files, without PyTorch.
 //!
 //! [`convert`] writes a program of the operators that upstream's exporter writes for a decoder. Its method `forward` takes
-//! tokens int64 [1, S] and the position of the first of them int64 [1], and gives the logits of the last one; other methods give
-//! what upstream's runners of language models ask for. Weights are read, quantised and written row by row.
+//! tokens `int64[1, S]` and the position of the first of them `int64[1]`, and gives the logits of the last one; other methods
+//! give what upstream's runners of language models ask for. Weights are read, quantised and written row by row.
 
 mod config;
 mod constants;

@@ -8,13 +8,16 @@ mod convert;
 mod demo;
 mod device;
 mod devices;
+mod eval;
 mod extract;
+mod generate;
 mod inspect;
 mod outcome;
 mod passes;
 mod random;
 mod run;
 mod tensors;
+mod text;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -25,7 +28,8 @@ use crate::outcome::Outcome;
 
 /// Runs ExecuTorch programs that were exported for the Vulkan delegate.
 ///
-/// Exit codes: 0 all is well, 1 a result differs, 2 the input is bad or not supported, 3 there is no usable device.
+/// Exit codes: 0 all is well, 1 a result differs, 2 the input is bad or not supported, 3 there is no usable device,
+/// 130 interrupted while writing text.
 #[derive(Debug, Parser)]
 #[command(name = "etvk", version)]
 struct Cli {
@@ -36,6 +40,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::RunArgs),
+    Generate(generate::GenerateArgs),
+    Eval(eval::EvalArgs),
     Check(check::CheckArgs),
     Inspect(inspect::InspectArgs),
     Extract(extract::ExtractArgs),
@@ -50,6 +56,8 @@ impl Command {
     fn execute(&self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         match self {
             Self::Run(args) => run::run(args, out),
+            Self::Generate(args) => generate::run(args, out),
+            Self::Eval(args) => eval::run(args, out),
             Self::Check(args) => check::run(args, out),
             Self::Inspect(args) => inspect::run(args, out),
             Self::Extract(args) => extract::run(args, out),

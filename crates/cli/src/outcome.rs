@@ -13,6 +13,8 @@ pub(crate) enum Outcome {
     BadInput = 2,
     /// There is no usable device.
     NoDevice = 3,
+    /// Somebody pressed Ctrl-C: 128 and the number of the signal, as shells have it.
+    Interrupted = 130,
 }
 
 impl From<Outcome> for ExitCode {

@@ -140,22 +140,26 @@ fn from_files(info: &MethodInfo, files: &[PathBuf]) -> anyhow::Result<Vec<Value>
 
 /// Loads a method with a progress bar on standard error, which only a terminal shows.
 pub(crate) fn load(module: &Module, name: &str) -> anyhow::Result<Method> {
+    with_progress(|progress| module.load(name, Some(progress)))
+}
+
+/// Loads something with a progress bar on standard error, which only a terminal shows.
+pub(crate) fn with_progress<T>(
+    load: impl FnOnce(&mut dyn FnMut(LoadProgress)) -> etvk::Result<T>,
+) -> anyhow::Result<T> {
     let bar = ProgressBar::new(0).with_style(
         ProgressStyle::with_template("loading {msg}[{bar:40}] {bytes}/{total_bytes} {bytes_per_sec}")?
             .progress_chars("=> "),
     );
-    let method = module.load(
-        name,
-        Some(&mut |progress: LoadProgress| {
-            if progress.delegates > 1 {
-                bar.set_message(format!("{}/{} ", progress.delegate + 1, progress.delegates));
-            }
-            bar.set_length(progress.total);
-            bar.set_position(progress.done);
-        }),
-    );
+    let loaded = load(&mut |progress: LoadProgress| {
+        if progress.delegates > 1 {
+            bar.set_message(format!("{}/{} ", progress.delegate + 1, progress.delegates));
+        }
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+    });
     bar.finish_and_clear();
-    Ok(method?)
+    Ok(loaded?)
 }
 
 fn execute(method: &mut Method, inputs: &[Value], count: u32) -> anyhow::Result<(Vec<Value>, Vec<Duration>)> {

@@ -196,3 +196,126 @@ fn bench_times_any_program_and_tells_positions_out_of_range() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(2) && text.starts_with("error: tg2@47 (rust): "), "{text}");
 }
+
+/// A tokenizer of `count` words, each of which is a token: w0, w1, and so on. Those in `special` are called otherwise.
+fn words(name: &str, count: usize, special: &[(usize, &str)]) -> PathBuf {
+    let word = |id: usize| {
+        let special = special.iter().find(|(token, _)| *token == id);
+        special.map_or_else(|| format!("w{id}"), |(_, spelling)| (*spelling).to_owned())
+    };
+    let vocabulary: serde_json::Map<String, serde_json::Value> =
+        (0..count).map(|id| (word(id), id.into())).collect();
+    let added: Vec<_> = special
+        .iter()
+        .map(|(id, spelling)| {
+            serde_json::json!({"id": id, "content": spelling, "special": true, "single_word": false, "lstrip": false,
+                "rstrip": false, "normalized": false})
+        })
+        .collect();
+    let json = serde_json::json!({
+        "version": "1.0",
+        "added_tokens": added,
+        "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "w0"},
+    });
+    let path = scratch(name);
+    std::fs::write(&path, json.to_string()).unwrap();
+    path
+}
+
+/// The token ids of a fixture's first run, and the token with the greatest of its golden logits.
+fn first_run(model: &str) -> (Vec<i64>, usize) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/models");
+    let bytes = std::fs::read(path.join(format!("{model}.safetensors"))).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let tensor = |name| tensors.tensor(name).unwrap().data().to_vec();
+    let tokens = tensor("r0.in0");
+    let tokens = tokens.chunks_exact(8).map(|raw| i64::from_le_bytes(raw.try_into().unwrap())).collect();
+    let logits = tensor("r0.out0");
+    let logits = logits.chunks_exact(4).map(|raw| f32::from_le_bytes(raw.try_into().unwrap()));
+    (tokens, logits.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap().0)
+}
+
+fn sentence(tokens: &[i64]) -> String {
+    tokens.iter().map(|token| format!("w{token}")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn generate_begins_with_the_golden_token() {
+    for (model, vocabulary) in [("llama_tiny_4w_fp32", 128), ("gemma4_tiny_4w_fp32", 160)] {
+        let (tokens, golden) = first_run(model);
+        let tokenizer = words(model, vocabulary, &[]);
+        let (program, prompt) = (format!("models/{model}.pte"), sentence(&tokens));
+        // As llama_main spells it.
+        let args = ["generate", "--model_path", &program, "--tokenizer_path", tokenizer.to_str().unwrap()];
+        let output = etvk(&[&args[..], &["--prompt", &prompt, "--max_new_tokens=5", "--warmup"]].concat());
+        let (text, told) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert!(output.status.success(), "{told}");
+        let generated: Vec<&str> = text.split_whitespace().collect();
+        assert!(generated.len() == 5 && text.ends_with('\n'), "{text}");
+        assert_eq!(generated[0], format!("w{golden}"));
+        let observed = told.lines().last().unwrap().strip_prefix("PyTorchObserver ").unwrap();
+        let observed: serde_json::Value = serde_json::from_str(observed).unwrap();
+        assert_eq!(observed["prompt_tokens"], tokens.len());
+        assert_eq!(observed["generated_tokens"], 5);
+        assert!(told.contains("generated  5 tokens, ") && told.contains("as many as asked for"), "{told}");
+
+        // The rest of what it wrote follows from the beginning of it, and a seed gives one text.
+        let rest = format!("{prompt} {}", generated[..3].join(" "));
+        let two =
+            stdout(&[&args[..], &["--prompt", &rest, "--seq_len", &(tokens.len() + 5).to_string()]].concat());
+        assert_eq!(two.split_whitespace().collect::<Vec<_>>(), generated[3..]);
+        let drawn = |seed| {
+            let options = ["--temperature", "3", "--top-k", "50", "--top-p", "0.9", "--seed", seed];
+            stdout(&[&args[..], &["--prompt", &prompt, "--max-new-tokens", "12"], &options].concat())
+        };
+        assert_eq!(drawn("7"), drawn("7"));
+        assert_ne!(drawn("7"), drawn("8"));
+        std::fs::remove_file(tokenizer).unwrap();
+    }
+}
+
+#[test]
+fn generate_stops_at_the_end_of_a_turn() {
+    let model = "llama_tiny_4w_fp32";
+    let (tokens, golden) = first_run(model);
+    let tokenizer = words("turns", 128, &[(golden, "<end_of_turn>"), (127, "<start_of_turn>")]);
+    let program = format!("models/{model}.pte");
+    let args = ["generate", &program, "--tokenizer", tokenizer.to_str().unwrap(), "--prompt"];
+    let output = etvk(&[&args[..], &[&sentence(&tokens)]].concat());
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"\n"[..]), "{told}");
+    assert!(told.contains("generated  1 tokens") && told.contains("ended by <end_of_turn>"), "{told}");
+    let on = stdout(&[&args[..], &[&sentence(&tokens), "--ignore-eos", "--max-new-tokens", "4"]].concat());
+    assert!(on.split_whitespace().count() < 4 && !on.contains("<end_of_turn>"), "{on}");
+    // Unknown words are w0 here: the turn is w0 after its token, the text, its end, its token, and w0.
+    let chat = etvk(&[&args[..], &["w5 w6", "--chat", "--max-new-tokens", "1"]].concat());
+    let told = String::from_utf8(chat.stderr).unwrap();
+    assert!(chat.status.success() && told.contains("prompt     7 tokens"), "{told}");
+    // Beyond the caches of a program that does not tell how long they are.
+    let far = etvk(&[&args[..], &["w1", "--ignore-eos", "--max-new-tokens", "-1"]].concat());
+    let (text, told) = (String::from_utf8(far.stdout).unwrap(), String::from_utf8(far.stderr).unwrap());
+    assert_eq!(far.status.code(), Some(2));
+    assert!(text.ends_with('\n') && told.contains("start position 48 is out of range"), "{told}");
+    std::fs::remove_file(tokenizer).unwrap();
+}
+
+#[test]
+fn eval_measures_perplexity() {
+    let model = "models/llama_tiny_4w_fp32.pte";
+    let (tokens, golden) = first_run("llama_tiny_4w_fp32");
+    let (tokenizer, file) = (words("eval", 128, &[]), scratch("eval.txt"));
+    let perplexity = |last: usize| -> f64 {
+        std::fs::write(&file, format!("{} w{last}\n", sentence(&tokens))).unwrap();
+        let args = ["eval", model, "--tokenizer", tokenizer.to_str().unwrap(), "--perplexity"];
+        let text = stdout(&[&args[..], &[file.to_str().unwrap()]].concat());
+        assert!(text.contains("\ntokens      8, 7 of them predicted\n"), "{text}");
+        let line = text.lines().find_map(|line| line.strip_prefix("perplexity  ")).unwrap();
+        line.parse().unwrap()
+    };
+    let (likely, other) = (perplexity(golden), perplexity((golden + 1) % 128));
+    assert!(likely > 1.0 && other > likely, "{likely} {other}");
+    std::fs::remove_file(tokenizer).unwrap();
+    std::fs::remove_file(file).unwrap();
+}

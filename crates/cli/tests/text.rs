@@ -28,7 +28,8 @@ fn failure(args: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn help() {
     insta::assert_snapshot!("help", stdout(&["--help"]));
-    for command in ["run", "check", "inspect", "bench", "conformance", "demo", "devices"] {
+    for command in ["run", "generate", "eval", "check", "inspect", "bench", "conformance", "demo", "devices"]
+    {
         insta::assert_snapshot!(format!("help_{command}"), stdout(&[command, "--help"]));
     }
 }
@@ -123,4 +124,28 @@ fn names_of_options_may_have_underscores() {
     ];
     let output = stdout(&args);
     assert!(output.contains("2 executions") && output.contains("out0  float32[3, 5]"), "{output}");
+}
+
+#[test]
+fn text_needs_a_language_model_and_its_tokenizer() {
+    let (code, text) = failure(&["generate", "models/llama_tiny_4w_fp16.pte", "--prompt", "a"]);
+    assert_eq!(code, Some(2));
+    let want = "error: models/tokenizer.json: there is no such file; --tokenizer names another\n";
+    assert_eq!(text, want);
+    let (code, text) = failure(&[
+        "eval",
+        "models/llama_tiny_4w_fp16.pte",
+        "--perplexity",
+        "none.txt",
+        "--tokenizer",
+        "none",
+    ]);
+    assert!(code == Some(2) && text.starts_with("error: none.txt: "), "{text}");
+    let args = ["generate", "models/llama_tiny_4w_fp16.pte", "--tokenizer", "manifest.json", "--prompt", "a"];
+    let (code, text) = failure(&args);
+    assert!(code == Some(2) && text.starts_with("error: manifest.json: "), "{text}");
+    for args in [&["--prompt", "a", "--prompt-file", "b"][..], &[], &["--prompt", "a", "--top-k", "-1"]] {
+        let (code, text) = failure(&[&["generate", "some.pte"], args].concat());
+        assert!(code == Some(2) && text.starts_with("error: "), "{args:?}: {text}");
+    }
 }

@@ -113,6 +113,10 @@ pub enum Error {
         /// What is wrong.
         source: KernelFault,
     },
+    /// Text that could not be made or read.
+    #[cfg(feature = "text")]
+    #[error(transparent)]
+    Text(#[from] crate::text::Fault),
     /// A method that executes more instructions than any real one.
     #[error("method {method} was stopped after {limit} instructions")]
     InstructionLimit {

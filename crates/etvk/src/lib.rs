@@ -40,6 +40,8 @@ mod order;
 pub mod payload;
 mod runtime;
 mod tensor;
+#[cfg(feature = "text")]
+pub mod text;
 mod value;
 
 pub use check::{CheckReport, DelegateReport, MethodReport, Problem, check, check_with, reasons};

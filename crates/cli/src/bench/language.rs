@@ -1,7 +1,8 @@
-//! Language models by their inputs: which are tokens, which are positions.
+//! Executions of a language model on made-up tokens.
 
-use anyhow::bail;
-use etvk::{MethodInfo, ScalarType, Tensor, Value, ValueInfo};
+use anyhow::anyhow;
+use etvk::MethodInfo;
+use etvk::text::Interface;
 
 use crate::conformance::Step;
 
@@ -11,27 +12,9 @@ const MOST_IDS: usize = 32_000;
 /// A method that takes tokens and where they stand, and gives logits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Language {
-    method: String,
-    /// Which input the tokens are; the other one is the positions.
-    tokens: usize,
-    /// Most tokens of an execution.
-    bound: usize,
-    /// Whether fewer may be given.
-    dynamic: bool,
-    positions: Positions,
+    interface: Interface,
     /// Made-up token ids lie below this.
     ids: usize,
-}
-
-/// How a method is told where its tokens stand.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Positions {
-    /// The position of the first token, as a tensor.
-    Start,
-    /// The position of the first token, as a number.
-    Number,
-    /// The position of every token.
-    Each,
 }
 
 impl Language {
@@ -40,43 +23,10 @@ impl Language {
     /// # Errors
     /// If it is no such method.
     pub(crate) fn infer(info: &MethodInfo) -> anyhow::Result<Self> {
-        let find = |tokens: usize, positions: usize| {
-            let (bound, dynamic) = match info.inputs.get(tokens)? {
-                ValueInfo::Tensor { scalar_type: ScalarType::Int64, sizes, dynamic } => match **sizes {
-                    [1, bound] if bound > 0 => (bound, *dynamic),
-                    _ => return None,
-                },
-                _ => return None,
-            };
-            let positions = match info.inputs.get(positions)? {
-                ValueInfo::Int(_) => Positions::Number,
-                ValueInfo::Tensor { scalar_type: ScalarType::Int64, sizes, dynamic: changes } => {
-                    match **sizes {
-                        [1] if !changes => Positions::Start,
-                        [each] if each == bound && *changes == dynamic => Positions::Each,
-                        _ => return None,
-                    }
-                }
-                _ => return None,
-            };
-            Some((tokens, bound, dynamic, positions))
-        };
-        let logits = info.outputs.iter().find_map(|output| match output {
-            ValueInfo::Tensor { scalar_type, sizes, .. } if is_float(*scalar_type) => sizes.last().copied(),
-            _ => None,
-        });
-        let found = if info.inputs.len() == 2 { find(0, 1).or_else(|| find(1, 0)) } else { None };
-        let (Some((tokens, bound, dynamic, positions)), Some(vocabulary)) = (found, logits) else {
-            let inputs: Vec<String> = info.inputs.iter().map(ToString::to_string).collect();
-            bail!(
-                "{} takes ({}), which is neither (tokens int64[1, S], start int64[1]) nor (tokens int64[1, S], positions \
-                 int64[S]) of a language model: time whole executions with --runs",
-                info.name,
-                inputs.join(", ")
-            );
-        };
-        let ids = vocabulary.clamp(1, MOST_IDS);
-        Ok(Self { method: info.name.clone(), tokens, bound, dynamic, positions, ids })
+        let interface =
+            Interface::infer(info).map_err(|error| anyhow!("{error}; time whole executions with --runs"))?;
+        let ids = interface.vocabulary().min(MOST_IDS);
+        Ok(Self { interface, ids })
     }
 
     /// The executions that compute a prompt of `count` tokens: one, or as many equal ones as its bound demands.
@@ -84,12 +34,7 @@ impl Language {
     /// # Errors
     /// If the method takes only another number of tokens.
     pub(crate) fn prompt(&self, count: usize) -> anyhow::Result<Vec<Step>> {
-        let chunks = count.div_ceil(self.bound);
-        if !self.dynamic && !count.is_multiple_of(self.bound) {
-            bail!("{} takes {} tokens at a time, not {count}", self.method, self.bound);
-        }
-        let start = |chunk: usize| chunk * count / chunks.max(1);
-        (0..chunks).map(|chunk| self.step(start(chunk), start(chunk + 1) - start(chunk))).collect()
+        self.interface.chunks(count, usize::MAX)?.map(|chunk| self.step(chunk.start, chunk.len())).collect()
     }
 
     /// The executions that decode `count` tokens, the first of which stands at position `depth`.
@@ -97,9 +42,6 @@ impl Language {
     /// # Errors
     /// If the method takes only several tokens at a time.
     pub(crate) fn decode(&self, depth: usize, count: usize) -> anyhow::Result<Vec<Step>> {
-        if !self.dynamic && self.bound != 1 {
-            bail!("{} takes {} tokens at a time, not 1", self.method, self.bound);
-        }
         (depth..depth.saturating_add(count)).map(|position| self.step(position, 1)).collect()
     }
 
@@ -107,31 +49,15 @@ impl Language {
         // Neighbours differ, and rows come from all over the table.
         let id = |at: usize| i64::try_from((first + at).wrapping_mul(7919) % self.ids);
         let ids = (0..count).map(id).collect::<Result<Vec<_>, _>>()?;
-        let tokens = Tensor::from_slice(&[1, count], &ids)?;
-        let start = i64::try_from(first)?;
-        let positions = match self.positions {
-            Positions::Number => Value::Int(start),
-            Positions::Start => Tensor::from_slice(&[1], &[start])?.into(),
-            Positions::Each => {
-                let each: Vec<i64> = (start..).take(count).collect();
-                Tensor::from_slice(&[count], &each)?.into()
-            }
-        };
-        let mut inputs = vec![positions];
-        inputs.insert(self.tokens, tokens.into());
-        Ok(Step { method: self.method.clone(), inputs, expected: Vec::new() })
+        let inputs = self.interface.inputs(&ids, i64::try_from(first)?)?;
+        Ok(Step { method: self.interface.method().to_owned(), inputs, expected: Vec::new() })
     }
-}
-
-fn is_float(scalar_type: ScalarType) -> bool {
-    matches!(
-        scalar_type,
-        ScalarType::Float16 | ScalarType::BFloat16 | ScalarType::Float32 | ScalarType::Float64
-    )
 }
 
 #[cfg(test)]
 mod tests {
+    use etvk::{ScalarType, Value, ValueInfo};
+
     use super::*;
 
     fn ints(sizes: &[usize], dynamic: bool) -> ValueInfo {

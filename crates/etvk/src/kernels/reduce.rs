@@ -173,6 +173,6 @@ mod tests {
     fn sums_run_along_one_dimension() {
         assert_eq!(running(vec![1, 2, 3, 4, 5, 6], 3, 1, |a, b| a + b), [1, 3, 6, 4, 9, 15]);
         assert_eq!(running(vec![1, 2, 3, 4, 5, 6], 2, 3, |a, b| a + b), [1, 2, 3, 5, 7, 9]);
-        assert_eq!(running(Vec::<i64>::new(), 0, 1, |a, b| a + b), []);
+        assert_eq!(running(Vec::<i64>::new(), 0, 1, |a, b| a + b), [0_i64; 0]);
     }
 }
